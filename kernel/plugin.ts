@@ -1,0 +1,129 @@
+/** What a plugin is: a contract, declared needs, and one setup that wires them. Short files, no logic (style.md §3). */
+import type { AsyncSeriesHook } from 'tapable'
+import type { Contract, EventName, EventPayload, Method, Params, ResultInput } from '../protocol/contract.ts'
+import type { Clock } from './clock.ts'
+import type { EventBus } from './events.ts'
+import type { Log } from './log.ts'
+import type { Paths } from './paths.ts'
+import type { RecordTables } from './store/tables.ts'
+import type { Scope } from './scope.ts'
+import type { RawStream } from './server/raw-stream.ts'
+import type { DaemonConfig } from './config.ts'
+
+declare const carries: unique symbol
+/** Names a service and carries its type; the declared needs are the type of what setup receives. */
+export interface Token<out T> {
+  readonly id: string
+  readonly [carries]?: T
+}
+export const token = <T>(id: string): Token<T> => ({ id })
+
+export type Needs = Readonly<Record<string, Token<unknown>>>
+export type Given<N extends Needs> = { readonly [K in keyof N]: N[K] extends Token<infer T> ? T : never }
+
+/** Kernel identity of the process at the other end of a local connection. */
+export interface Peer {
+  readonly uid: number
+  readonly gid: number
+  readonly pid: number
+}
+
+/** What a handler knows about its caller. */
+export interface Call {
+  /** Aborts when the client disconnects or the daemon stops; every method that can wait honours it. */
+  readonly signal: AbortSignal
+  readonly version: number
+  readonly local: boolean
+  /** Re-read from the kernel at the time of asking, undefined where the kernel cannot attest one. */
+  peer(): Peer | undefined
+  readonly origin: { readonly sessionId: string; readonly daemonId: string } | undefined
+  readonly requestId: string
+}
+
+export type Handler<M extends Method> = (params: Params<M>, call: Call) => Promise<ResultInput<M>> | ResultInput<M>
+export type Handlers<C extends Contract> = { [K in keyof C['methods']]: Handler<C['methods'][K]> }
+
+/**
+ * Takes over a connection whose first line was `{"<key>":"<value>"}`. The stream is paused until it is used. A Fault
+ * thrown here is answered as an error line and the connection stays an ordinary one.
+ */
+export type StreamHandler = (value: string, stream: RawStream) => Promise<void>
+
+/** Kernel lifecycle, in this order. A rejecting tap fails the start; `drain` runs before scopes close. */
+export interface Lifecycle {
+  /** Stores are read; tap to take what is in them. */
+  readonly load: AsyncSeriesHook<[]>
+  /** Join what is on disk with what is alive. No socket is open yet. */
+  readonly reconcile: AsyncSeriesHook<[]>
+  /** Sockets accept after this. */
+  readonly ready: AsyncSeriesHook<[]>
+  /** The daemon stops: finish or abandon what is in flight. New requests are already refused. */
+  readonly drain: AsyncSeriesHook<[]>
+}
+
+export interface AdmitRequest {
+  readonly method: string
+  readonly spec: Method
+  readonly params: unknown
+  readonly call: Call
+}
+
+export interface Kernel {
+  readonly clock: Clock
+  readonly log: Log
+  readonly paths: Paths
+  readonly config: DaemonConfig
+  readonly lifecycle: Lifecycle
+  readonly events: EventBus
+  readonly tables: RecordTables
+  /** Fresh for every daemon process, `d-<ULID>`. */
+  readonly daemonId: string
+  readonly daemonVersion: string
+  /** Before a handler runs, after version handling: a tap refuses by throwing a Fault (origin guard and the like). */
+  readonly admit: AsyncSeriesHook<[AdmitRequest]>
+  /** What this daemon serves, for daemon.capabilities; complete once `ready` ran. */
+  surface(): Surface
+}
+
+export interface Surface {
+  readonly plugins: readonly { readonly name: string; readonly contract: Contract; readonly needs: readonly string[] }[]
+  readonly streams: readonly string[]
+}
+
+export interface SetupContext<C extends Contract, N extends Needs> {
+  readonly needs: Given<N>
+  /** This plugin's own life; closed in reverse start order. */
+  readonly scope: Scope
+  readonly kernel: Kernel
+  readonly log: Log
+  /** Publishes one event of this plugin's contract. */
+  publish<E extends EventName<C>>(event: E, payload: EventPayload<C, E>): void
+}
+
+export interface SetupResult<C extends Contract, S> {
+  readonly service?: S
+  readonly methods: Handlers<C>
+  readonly streams?: Readonly<Record<string, StreamHandler>>
+}
+
+export interface Plugin<C extends Contract = Contract, N extends Needs = Needs, S = unknown> {
+  readonly contract: C
+  readonly needs: N
+  readonly provides?: Token<S>
+  setup(context: SetupContext<C, N>): Promise<SetupResult<C, S>> | SetupResult<C, S>
+}
+
+/** Identity with inference: an undeclared need or a missing handler does not compile. */
+export function definePlugin<const C extends Contract, const N extends Needs, S = never>(
+  plugin: Plugin<C, N, S>,
+): Plugin<C, N, S> {
+  return plugin
+}
+
+/** A plugin whose types are erased for lists. Method bivariance makes every Plugin assignable. */
+export type Bootable = {
+  readonly contract: Contract
+  readonly needs: Needs
+  readonly provides?: Token<unknown>
+  setup(context: never): Promise<SetupResult<Contract, unknown>> | SetupResult<Contract, unknown>
+}

@@ -1,0 +1,33 @@
+/** Facts about processes, behind one interface per operating system. Nothing is decided on a bare pid. */
+export interface ProcessIdentity {
+  readonly pid: number
+  /** Kernel start identity within one boot: Linux /proc/<pid>/stat field 22, as a decimal string. */
+  readonly startIdentity: string
+}
+
+export interface MarkedSweep {
+  /** Processes whose environment carries the marker. */
+  marked: ProcessIdentity[]
+  /** Same-user processes started after `since` whose environment the kernel withholds: they may belong. */
+  unreadable: (ProcessIdentity & { command: string })[]
+}
+
+export interface Processes {
+  /** Identity of a process that exists now, zombies included; undefined when there is none. */
+  identify(pid: number): ProcessIdentity | undefined
+  /** True for exactly this process while it runs; false for a zombie, a recycled pid or none. */
+  isRunning(process: ProcessIdentity): boolean
+  /** argv of a process, undefined when unreadable or gone. */
+  argv(pid: number): string[] | undefined
+  cwd(pid: number): string | undefined
+  /** Foreground process group of the terminal `pid` controls, undefined when there is none. */
+  foregroundGroup(pid: number): number | undefined
+  /** Members of a process group or, by `session`, of a terminal session. Zombies excluded. */
+  membersOf(ids: { group?: number; session?: number }): ProcessIdentity[]
+  /** All processes of this user whose environment has `NAME=value`. */
+  findMarked(marker: { name: string; value: string; since?: ProcessIdentity }): MarkedSweep
+  /** Signals exactly this process: the identity is checked on a handle that pins it where the OS has one. */
+  signal(process: ProcessIdentity, signal: NodeJS.Signals): 'sent' | 'gone' | 'denied'
+  /** Identity of the running boot: decides whether a recorded start identity can still mean anything. */
+  bootId(): string
+}

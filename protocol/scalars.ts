@@ -1,0 +1,56 @@
+/** Schemas shared by several contracts (contract/types.md, "Scalars" and enums). */
+import * as v from 'valibot'
+import { MAX_ID_BYTES } from './limits.ts'
+
+const encoder = new TextEncoder()
+/** Bytes of `text` in UTF-8. */
+export const utf8Bytes = (text: string): number => encoder.encode(text).length
+// C0, DEL and C1: never allowed in names, ids or labels.
+// eslint-disable-next-line no-control-regex
+export const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
+
+const U64_MAX = 18_446_744_073_709_551_615n
+/** Canonical unsigned decimal u64 as a string. */
+export const Dec = v.pipe(
+  v.string(),
+  v.regex(/^(0|[1-9][0-9]{0,19})$/, 'not a canonical unsigned decimal'),
+  v.check((text) => BigInt(text) <= U64_MAX, 'over 2^64-1'),
+)
+export type Dec = v.InferOutput<typeof Dec>
+export const dec = (value: number | bigint): Dec => BigInt(value).toString()
+
+export const U16 = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535))
+export const U32 = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(4_294_967_295))
+export const Int = v.pipe(v.number(), v.safeInteger())
+/** RFC 3339 with an offset, as `Date.parse` reads it. */
+export const Timestamp = v.pipe(
+  v.string(),
+  v.regex(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/, 'not an RFC 3339 time'),
+  v.check((text) => !Number.isNaN(Date.parse(text)), 'not a time'),
+)
+export const nonEmpty = v.pipe(v.string(), v.minLength(1))
+
+/** Opaque to clients. Daemon-issued ids are `s-<ULID>`; external ones `ext-<pid>`. */
+export const SessionId = v.pipe(
+  v.string(),
+  v.minLength(1),
+  v.check((text) => utf8Bytes(text) <= MAX_ID_BYTES && !CONTROL_CHARACTER.test(text), 'not a session id'),
+)
+/** Ids that may become a path below a root: only what a daemon issues (seed 000). */
+export const PATH_SAFE_SESSION_ID = /^s-([0-9A-HJKMNP-TV-Z]{26}|[0-9]{1,20})$/
+export const WorkerInstanceId = v.pipe(
+  v.string(),
+  v.minLength(1),
+  v.check((text) => utf8Bytes(text) <= MAX_ID_BYTES && !CONTROL_CHARACTER.test(text), 'not a worker instance id'),
+)
+/** `runtime.id` grammar of runtime packages. */
+export const RUNTIME_ID = /^(?!.*\.\.)[a-z0-9_][a-z0-9._-]{0,63}$/
+/** Names that become file names: profiles, prompts, templates, actions, manifests. */
+export const FILE_NAME = /^(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9._-]*$/
+
+export const Dimensions = v.object({
+  cols: v.pipe(U16, v.minValue(1, 'must not be zero')),
+  rows: v.pipe(U16, v.minValue(1, 'must not be zero')),
+})
+export type Dimensions = v.InferOutput<typeof Dimensions>
+export const NoParams = v.null_()
