@@ -1,4 +1,23 @@
 /** <config>/config.toml: optional, every key has a default, unknown keys are refused with file and key. */
+import { isAbsolute, join, normalize } from 'node:path'
+import { parse, TomlError } from 'smol-toml'
+import * as v from 'valibot'
+import { catalogue } from '../protocol/fault.ts'
+import {
+  INPUT_STALL_MS,
+  INPUT_STARTUP_GRACE_MS,
+  INPUT_SUBMIT_DELAY_MS,
+  MAX_OUTPUT_HISTORY_BYTES,
+  MAX_SUBSCRIBER_QUEUE_BYTES,
+  OUTPUT_HISTORY_BYTES,
+  STOP_GRACE_MS,
+  SUBSCRIBER_QUEUE_BYTES,
+  SWEEP_GRACE_MS,
+  TERMINAL_RETENTION_MS,
+} from '../protocol/limits.ts'
+import type { Paths } from './paths.ts'
+import { readPrivate } from './secure-files.ts'
+
 export interface DaemonConfig {
   readonly supervisor: 'auto' | 'detached' | 'systemd'
   /** Plugins left out of this run, by name. */
@@ -18,8 +37,148 @@ export interface DaemonConfig {
     /** Directories searched for programs before PATH. */
     readonly searchPath: readonly string[]
   }
-  readonly input: { readonly startupGraceMs: number; readonly submitDelayMs: number; readonly writeStallTimeoutMs: number }
+  readonly input: {
+    readonly startupGraceMs: number
+    readonly submitDelayMs: number
+    readonly writeStallTimeoutMs: number
+  }
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
   /** Raw TOML tables of plugins, by plugin name; each plugin validates its own. */
   readonly plugins: Readonly<Record<string, unknown>>
+}
+
+export const configFaults = catalogue({
+  config_invalid: {
+    class: 'configuration',
+    say: (d: { file: string; line: number | undefined; key: string | undefined; problem: string }) =>
+      `${d.file}${d.line === undefined ? '' : ` line ${d.line}`}${d.key === undefined ? '' : `, ${d.key}`}: ${d.problem}`,
+    recover: (d: { file: string }) => `correct ${d.file}, or move it away to use the defaults`,
+  },
+})
+
+/** A configuration is a page of text; anything larger is not one. */
+const MAX_CONFIG_BYTES = 65_536
+const MAX_DURATION_MS = 7 * 24 * 3_600_000
+const MAX_SPARES = 16
+const MIN_HISTORY_BYTES = 65_536
+
+const whole = (minimum: number, maximum: number, fallback: number) =>
+  v.optional(v.pipe(v.number(), v.integer(), v.minValue(minimum), v.maxValue(maximum)), fallback)
+const durationMs = (fallback: number) => whole(0, MAX_DURATION_MS, fallback)
+const pluginName = v.pipe(v.string(), v.regex(/^[a-z][a-z0-9-]*$/, 'not a plugin name'))
+const variable = v.pipe(
+  v.string(),
+  v.regex(/^[A-Za-z_][A-Za-z0-9_]*\*?$/, 'not a variable name or PREFIX_*'),
+  v.maxLength(128),
+)
+const directory = v.pipe(
+  v.string(),
+  v.check((path) => isAbsolute(path) && normalize(path) === path, 'not an absolute path in its shortest form'),
+)
+
+const File = v.strictObject({
+  supervisor: v.optional(v.strictObject({ kind: v.optional(v.picklist(['auto', 'detached', 'systemd']), 'auto') }), {}),
+  // Beside `without`, each sub-table belongs to the plugin of its name, which validates it.
+  plugins: v.optional(
+    v.objectWithRest({ without: v.optional(v.array(pluginName), []) }, v.record(v.string(), v.unknown())),
+    {},
+  ),
+  workers: v.optional(
+    v.strictObject({
+      spares: whole(0, MAX_SPARES, 1),
+      output_history_bytes: whole(MIN_HISTORY_BYTES, MAX_OUTPUT_HISTORY_BYTES, OUTPUT_HISTORY_BYTES),
+      subscriber_queue_bytes: whole(MIN_HISTORY_BYTES, MAX_SUBSCRIBER_QUEUE_BYTES, SUBSCRIBER_QUEUE_BYTES),
+      terminal_retention_ms: durationMs(TERMINAL_RETENTION_MS),
+      stop_grace_ms: durationMs(STOP_GRACE_MS),
+      sweep_grace_ms: durationMs(SWEEP_GRACE_MS),
+    }),
+    {},
+  ),
+  environment: v.optional(
+    v.strictObject({
+      allowlist: v.optional(v.pipe(v.array(variable), v.maxLength(256)), []),
+      search_path: v.optional(v.array(directory), []),
+    }),
+    {},
+  ),
+  input: v.optional(
+    v.strictObject({
+      startup_grace_ms: durationMs(INPUT_STARTUP_GRACE_MS),
+      submit_delay_ms: durationMs(INPUT_SUBMIT_DELAY_MS),
+      write_stall_timeout_ms: durationMs(INPUT_STALL_MS),
+    }),
+    {},
+  ),
+  log: v.optional(v.strictObject({ level: v.optional(v.picklist(['debug', 'info', 'warn', 'error']), 'info') }), {}),
+})
+
+/**
+ * Reads the configuration; without a file, the defaults.
+ * Throws Fault config_invalid (file, line, key), path_not_private (others may write it) or file_too_large.
+ */
+export function loadConfig(paths: Pick<Paths, 'config'>): DaemonConfig {
+  const file = join(paths.config, 'config.toml')
+  const text = readPrivate(file, MAX_CONFIG_BYTES)?.toString('utf8')
+  return parseConfig(text ?? '', file)
+}
+
+/** Pure. `file` is only named in faults. */
+export function parseConfig(text: string, file: string): DaemonConfig {
+  const parsed = v.safeParse(File, readToml(text, file))
+  if (!parsed.success) {
+    const [issue] = parsed.issues
+    const path = issue.path?.map((part) => String(part.key)) ?? []
+    const problem = issue.expected === 'never' ? 'unknown key' : issue.message
+    throw configFaults.config_invalid({ file, line: lineOf(text, path), key: path.join('.') || undefined, problem })
+  }
+  const { supervisor, plugins, workers, environment, input, log } = parsed.output
+  const { without, ...tables } = plugins
+  return {
+    supervisor: supervisor.kind,
+    without,
+    workers: {
+      spares: workers.spares,
+      outputHistoryBytes: workers.output_history_bytes,
+      subscriberQueueBytes: workers.subscriber_queue_bytes,
+      terminalRetentionMs: workers.terminal_retention_ms,
+      stopGraceMs: workers.stop_grace_ms,
+      sweepGraceMs: workers.sweep_grace_ms,
+    },
+    environment: { allowlist: environment.allowlist, searchPath: environment.search_path },
+    input: {
+      startupGraceMs: input.startup_grace_ms,
+      submitDelayMs: input.submit_delay_ms,
+      writeStallTimeoutMs: input.write_stall_timeout_ms,
+    },
+    logLevel: log.level,
+    plugins: tables,
+  }
+}
+
+function readToml(text: string, file: string): unknown {
+  try {
+    return parse(text)
+  } catch (failure) {
+    if (!(failure instanceof TomlError)) throw failure
+    const [problem] = failure.message.split('\n')
+    throw configFaults.config_invalid(
+      { file, line: failure.line, key: undefined, problem: problem ?? 'not TOML' },
+      failure,
+    )
+  }
+}
+
+/** Line of `table.key`, or of its table; undefined where it is written in another way (dotted keys, inline tables). */
+function lineOf(text: string, path: readonly string[]): number | undefined {
+  const [table, key] = path
+  const lines = text.split('\n')
+  const start = lines.findIndex((line) => line.trim().startsWith(`[${table}]`))
+  if (start < 0) {
+    const top = lines.findIndex((line) => line.split('=')[0]?.trim() === table)
+    return top < 0 ? undefined : top + 1
+  }
+  for (let at = start + 1; at < lines.length && !lines[at]?.trim().startsWith('['); at++) {
+    if (lines[at]?.split('=')[0]?.trim() === key) return at + 1
+  }
+  return start + 1
 }

@@ -1,4 +1,97 @@
 /** JSON logs (pino) with the size rules of the contract. No prompt, terminal byte, environment value or secret. */
-import type { Logger } from 'pino'
+import { basename } from 'node:path'
+import { pino, stdTimeFunctions, type Logger } from 'pino'
+import { RotatingFile } from '../platform/rotating-file.ts'
+import type { ProcessIdentity, Processes } from '../platform/processes.ts'
+import { fileMutex } from '../platform/file-mutex.ts'
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'> & { child(bindings: Record<string, unknown>): Log }
+
+const MIB = 1_048_576
+/** <state>/logs/pohunekd.jsonl[.1-.7]: 256 MiB in total. */
+export const DAEMON_LOG_LIMITS = { maxFileBytes: 32 * MIB, maxFiles: 8 } as const
+/** <state>/logs/pohunek-session-<id>.jsonl[.1-.3]: 16 MiB a session. */
+export const SESSION_LOG_LIMITS = { maxFileBytes: 4 * MIB, maxFiles: 4 } as const
+
+export interface LogOptions {
+  file: string
+  maxFileBytes: number
+  /** Files of the family, the one being written included. */
+  maxFiles: number
+  level: 'debug' | 'info' | 'warn' | 'error'
+  /** Program name in each event, e.g. `pohunekd`. */
+  name: string
+  /**
+   * Set when several processes write this family (worker generations of one session): each event then takes
+   * `<file>.lock`. `self` is this process.
+   */
+  shared?: { processes: Pick<Processes, 'isRunning'>; self: ProcessIdentity }
+}
+
+export interface OpenLog extends Disposable {
+  readonly log: Log
+  /** Events lost to a full disk or a refused rotation. */
+  readonly lost: number
+  /** Every event is in the file when its call returns; this is for code written against either kind of destination. */
+  flush(): void
+  close(): void
+}
+
+/**
+ * Opens a rotating log. Writes are synchronous: one write(2) an event, so nothing is lost when the process dies.
+ * Callers never pass secrets, prompts or terminal bytes; nothing is redacted by guessing.
+ * Throws Fault path_not_private when the file is a symlink, foreign or writable by others.
+ */
+export function openLog(options: LogOptions): OpenLog {
+  const file = new RotatingFile(options)
+  const exclusive = options.shared === undefined ? undefined : fileMutex(`${options.file}.lock`, options.shared)
+  const put = (line: string): void => {
+    if (!file.write(line) && Buffer.byteLength(line) > options.maxFileBytes) {
+      file.write(oversizeWarning(options.name, Buffer.byteLength(line)))
+    }
+  }
+  let open = true
+  const write = (line: string): void => {
+    if (!open) return
+    if (exclusive === undefined) return put(line)
+    exclusive(() => {
+      file.refresh()
+      put(line)
+    })
+  }
+  const logger = pino(
+    { name: options.name, level: options.level, base: { pid: process.pid }, timestamp: stdTimeFunctions.isoTime },
+    { write },
+  )
+  const close = (): void => {
+    if (open) file[Symbol.dispose]()
+    open = false
+  }
+  return {
+    log: logger as unknown as Log,
+    get lost() {
+      return file.lost
+    },
+    flush: () => undefined,
+    close,
+    [Symbol.dispose]: close,
+  }
+}
+
+/** Stands for an event larger than one file: small, valid, and says what is missing. */
+function oversizeWarning(name: string, bytes: number): string {
+  const event = {
+    level: 40,
+    time: new Date().toISOString(),
+    pid: process.pid,
+    name,
+    bytes,
+    msg: 'a log event was too large and is left out',
+  }
+  return `${JSON.stringify(event)}\n`
+}
+
+/** File name of a session's log below Paths.logs. */
+export function sessionLogName(sessionId: string): string {
+  return `pohunek-session-${basename(sessionId)}.jsonl`
+}

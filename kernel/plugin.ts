@@ -1,5 +1,6 @@
 /** What a plugin is: a contract, declared needs, and one setup that wires them. Short files, no logic (style.md §3). */
 import type { AsyncSeriesHook } from 'tapable'
+import type { Peer } from '../platform/peers.ts'
 import type { Contract, EventName, EventPayload, Method, Params, ResultInput } from '../protocol/contract.ts'
 import type { Clock } from './clock.ts'
 import type { EventBus } from './events.ts'
@@ -21,12 +22,7 @@ export const token = <T>(id: string): Token<T> => ({ id })
 export type Needs = Readonly<Record<string, Token<unknown>>>
 export type Given<N extends Needs> = { readonly [K in keyof N]: N[K] extends Token<infer T> ? T : never }
 
-/** Kernel identity of the process at the other end of a local connection. */
-export interface Peer {
-  readonly uid: number
-  readonly gid: number
-  readonly pid: number
-}
+export type { Peer }
 
 /** What a handler knows about its caller. */
 export interface Call {
@@ -68,6 +64,26 @@ export interface AdmitRequest {
   readonly call: Call
 }
 
+/** One line of daemon.doctor. */
+export interface Finding {
+  readonly status: 'ok' | 'warn' | 'fail'
+  /** What was found and, unless it is ok, what to do about it. */
+  readonly detail: string
+}
+
+/** Checks that daemon.doctor runs; a plugin adds its own in setup. */
+export interface Diagnostics {
+  /**
+   * `name` as `DoctorCheck.name`. Only a failing required check makes the whole report fail. A check that throws is a
+   * failing one. Disposing takes the check away.
+   */
+  add(check: { readonly name: string; readonly required: boolean; run(): Promise<Finding> | Finding }): Disposable
+  run(): Promise<{
+    readonly checks: readonly ({ readonly name: string } & Finding)[]
+    readonly overall: Finding['status']
+  }>
+}
+
 export interface Kernel {
   readonly clock: Clock
   readonly log: Log
@@ -81,7 +97,8 @@ export interface Kernel {
   readonly daemonVersion: string
   /** Before a handler runs, after version handling: a tap refuses by throwing a Fault (origin guard and the like). */
   readonly admit: AsyncSeriesHook<[AdmitRequest]>
-  /** What this daemon serves, for daemon.capabilities; complete once `ready` ran. */
+  readonly diagnostics: Diagnostics
+  /** What this daemon serves, for daemon.capabilities; complete once `load` runs. */
   surface(): Surface
 }
 
@@ -120,10 +137,15 @@ export function definePlugin<const C extends Contract, const N extends Needs, S 
   return plugin
 }
 
-/** A plugin whose types are erased for lists. Method bivariance makes every Plugin assignable. */
-export type Bootable = {
+/** A plugin whose types are erased for lists; every Plugin is one. Dispatch validates what it hands to the handlers. */
+export interface Bootable {
   readonly contract: Contract
   readonly needs: Needs
   readonly provides?: Token<unknown>
-  setup(context: never): Promise<SetupResult<Contract, unknown>> | SetupResult<Contract, unknown>
+  setup(context: never): Promise<ErasedSetup> | ErasedSetup
+}
+export interface ErasedSetup {
+  readonly service?: unknown
+  readonly methods: Readonly<Record<string, (params: never, call: Call) => unknown>>
+  readonly streams?: Readonly<Record<string, StreamHandler>>
 }

@@ -83,7 +83,15 @@ export class Scope implements AsyncDisposable {
   }
 
   close(): Promise<void> {
-    return (this.#closing ??= this.#release())
+    if (this.#closing === undefined) {
+      let start = (): void => undefined
+      // Known as closing before the first release runs: what that calls back must not start a second one (1).
+      this.#closing = new Promise((resolve, reject) => {
+        start = () => void this.#release().then(resolve, reject)
+      })
+      start()
+    }
+    return this.#closing
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -21,9 +21,12 @@ export interface JobSpec extends WorkerJob {
 export type JobState =
   /** The recorded process runs and is proven to be it. */
   | { state: 'running'; process: ProcessIdentity }
-  /** The recorded process is proven gone. */
+  /** The recorded process is proven gone: other boot, no such pid, a zombie, or a younger process has its pid now. */
   | { state: 'ended' }
-  /** A process has the recorded pid, but its start identity, executable or arguments differ, or cannot be read. */
+  /**
+   * A process has the recorded pid, but an older start identity or other arguments, or they cannot be read; or the
+   * record itself is damaged. Nothing is signalled.
+   */
   | { state: 'mismatch'; reason: string }
   | { state: 'absent' }
 

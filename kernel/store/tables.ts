@@ -19,7 +19,9 @@ export interface Table<R> {
 }
 
 /** One change of a batch. */
-export type Change = { readonly table: Table<never>; readonly put: unknown } | { readonly table: Table<never>; readonly delete: string }
+export type Change =
+  | { readonly table: Table<unknown>; readonly put: unknown }
+  | { readonly table: Table<unknown>; readonly delete: string }
 
 export interface RecordTables {
   /** Call in setup, before the `load` hook ran. Records are there once it ran. */
@@ -29,3 +31,7 @@ export interface RecordTables {
   /** Lines set aside at load: damaged or of a kind no plugin decodes; never dropped. */
   readonly quarantined: readonly { readonly line: number; readonly reason: string }[]
 }
+
+/** A change for `batch`: the record must be one of that table. */
+export const put = <R>(table: Table<R>, record: R): Change => ({ table: table as Table<unknown>, put: record })
+export const remove = <R>(table: Table<R>, key: string): Change => ({ table: table as Table<unknown>, delete: key })

@@ -42,6 +42,9 @@ const observation = [
   faults.session_has_no_managed_terminal,
   faults.session_output_limit_exceeded,
   faults.worker_feature_unavailable,
+  faults.worker_operation_failed,
+  faults.worker_invalid_request,
+  faults.worker_protocol_incompatible,
 ] as const
 const ending = [
   faults.session_exit_timeout,
@@ -55,11 +58,31 @@ const ending = [
   faults.worker_operation_failed,
 ] as const
 
+/** Raised for session.new by what it relies on: packages complete the plan, the supervisor starts the worker. */
+const launch = [
+  { code: 'invalid_profile', class: 'runtime' },
+  { code: 'runtime_not_installed', class: 'runtime' },
+  { code: 'worker_exited_before_ready', class: 'runtime' },
+  { code: 'worker_connect_failed', class: 'runtime' },
+  { code: 'client_file_descriptors_exhausted', class: 'runtime' },
+  { code: 'system_file_descriptors_exhausted', class: 'runtime' },
+  { code: 'worker_socket_path_invalid', class: 'configuration' },
+] as const
+
+/** Raised by packages for sessions whose runtime this daemon does not serve, and by the store. */
+const changing = [
+  { code: 'runtime_not_installed', class: 'runtime' },
+  { code: 'agent_kind_unsupported', class: 'runtime' },
+  faults.session_store_failed,
+] as const
+/** Refusals of a worker that have no name of their own. */
+const worker = [faults.worker_operation_failed, faults.worker_invalid_request, faults.worker_invalid_state] as const
+
 const removal = {
   params: SessionId,
   result: SessionRemoveResult,
   effect: 'mutates',
-  faults: [faults.session_not_found, ...ending],
+  faults: [faults.session_not_found, faults.session_store_failed, ...ending],
   guard: guardBare,
 } as const satisfies Partial<Method>
 
@@ -99,7 +122,15 @@ export default contract({
         faults.spawn_failed,
         faults.cwd_failed,
         faults.session_store_failed,
+        faults.session_not_running,
+        faults.session_runtime_reconnecting,
+        faults.session_terminal_unavailable,
         faults.worker_operation_failed,
+        faults.worker_invalid_request,
+        faults.worker_invalid_state,
+        faults.worker_write_outcome_unknown,
+        faults.worker_protocol_incompatible,
+        ...launch,
       ],
     },
     'session.list': {
@@ -115,7 +146,7 @@ export default contract({
       params: SessionId,
       result: v.object({ stopped: v.boolean() }),
       effect: 'mutates',
-      faults: [faults.session_not_found, faults.session_external_read_only, ...ending],
+      faults: [faults.session_not_found, faults.session_external_read_only, faults.session_store_failed, ...ending],
       guard: guardBare,
     },
     'session.remove': { ...removal, about: 'Stops a session if needed and removes its record, logs and temporary directory.' },
@@ -128,7 +159,7 @@ export default contract({
       params: v.object({ session_id: SessionId, name: v.optional(v.nullable(v.string())) }),
       result: v.object({ session: SessionInfo }),
       effect: 'mutates',
-      faults: [faults.session_not_found, faults.session_external_read_only],
+      faults: [faults.session_not_found, faults.session_external_read_only, ...changing],
       guard: guardKeyed,
     },
     'session.set_metadata': {
@@ -136,7 +167,7 @@ export default contract({
       params: v.object({ session_id: SessionId, metadata: v.record(v.string(), v.nullable(v.string())) }),
       result: v.object({ session: SessionInfo }),
       effect: 'mutates',
-      faults: [faults.session_not_found, faults.session_external_read_only],
+      faults: [faults.session_not_found, faults.session_external_read_only, ...changing],
       guard: guardKeyed,
     },
     'session.resize': {
@@ -150,7 +181,7 @@ export default contract({
       }),
       result: v.object({ session: SessionInfo }),
       effect: 'mutates',
-      faults: [...unavailable, faults.worker_invalid_request],
+      faults: [...unavailable, ...worker, ...changing],
       guard: guardKeyed,
     },
     'session.attach': {
@@ -172,7 +203,7 @@ export default contract({
         direct: v.optional(v.object({ socket_path: v.string(), token: v.string() })),
       }),
       effect: 'mutates',
-      faults: [...unavailable, faults.attach_self_feedback, faults.attach_snapshot_unsupported],
+      faults: [...unavailable, ...worker, faults.attach_self_feedback, faults.attach_snapshot_unsupported],
     },
     'session.detach': {
       about: 'Ends an attach stream. A typed stream failure is answered once as error.',
@@ -213,6 +244,9 @@ export default contract({
         faults.session_input_stalled,
         faults.session_input_wait_unsupported,
         faults.worker_write_outcome_unknown,
+        faults.session_terminal_unavailable,
+        ...worker,
+        ...changing,
       ],
       guard: guardKeyed,
       dedicated: (params) => has(params, 'wait'),

@@ -1,0 +1,442 @@
+/**
+ * The attach client: one terminal, one session after the other. A session's stream may be opened many times (reconnect,
+ * return from the menu, another session); what the person sees is one picture.
+ */
+import { after, monotonicMs, pause } from '../../client/clock.ts'
+import { ClientError, errorOf } from '../../client/errors.ts'
+import type { Attachment, Client } from '../../client/client.ts'
+import type { Session } from '../../client/methods.ts'
+import { Fault } from '../../protocol/fault.ts'
+import type { Cli } from '../cli.ts'
+import { fail } from '../run.ts'
+import { loadAttachConfig, nextAttempt, type Reconnect } from './config.ts'
+import { EXIT_COULD_NOT_ATTACH, exitCodeOf, hasEnded, lineOf, type Ending } from './ending.ts'
+import { KeyReader, type KeyEvent } from './keys.ts'
+import { FIRST, keysIn, paint, press, type Menu, type MenuAction, type MenuFacts } from './menu.ts'
+import { SizeTeller } from './sizes.ts'
+import { Terminal, say, type Size } from './terminal.ts'
+
+/** Output kept while the menu is open; what is over it is not replayed, the screen is painted anew instead. */
+const MENU_BUFFER_BYTES = 1_048_576
+/** Between the end of a stream and the record of the program's end lies the worker's drain and one message. */
+const END_KNOWN_MS = 3_000
+const END_POLL_MS = 15
+/** Facts for the menu's header must not keep it from opening. */
+const FACTS_MS = 1_000
+/** A stream that lived this long starts the count of attempts anew. */
+const STABLE_MS = 5_000
+const CONTROL_BACKSLASH = Uint8Array.of(0x1c)
+const BELL = '\x07'
+
+type Phase =
+  | { readonly at: 'live' }
+  | { readonly at: 'menu'; menu: Menu; facts: MenuFacts; kept: Buffer[]; bytes: number; overflow: boolean; alternate: boolean; cursorShown: boolean }
+  /** No stream; keys are refused. */
+  | { readonly at: 'gap' }
+
+/** Attaches to a target as typed by the user; answers the exit code. */
+export async function attachTo(cli: Cli, target: string): Promise<number> {
+  let id: string
+  try {
+    id = await cli.session(target)
+  } catch (failure) {
+    const code = fail(failure, false)
+    return failure instanceof Fault && failure.code === 'cli_usage' ? code : EXIT_COULD_NOT_ATTACH
+  }
+  return await attach(cli, id)
+}
+
+export async function attach(cli: Cli, sessionId: string): Promise<number> {
+  const { reconnect, problems } = loadAttachConfig(cli.roots.config)
+  for (const problem of problems) say(`warning: attach.conf: ${problem}`)
+  const client = new AttachClient(cli.client, reconnect, cli)
+  const { ending, id } = await client.run(sessionId)
+  const line = lineOf(ending, id)
+  if (line !== undefined) say(line)
+  return exitCodeOf(ending)
+}
+
+class AttachClient {
+  readonly #client: Client
+  readonly #cli: Cli
+  readonly #reconnect: Reconnect
+  readonly #terminal = new Terminal()
+  readonly #keys = new KeyReader()
+  #hold: Disposable | undefined
+  #phase: Phase = { at: 'gap' }
+  #id = ''
+  #attachment: Attachment | undefined
+  #sizes: SizeTeller | undefined
+  #leave: (ending: Ending) => void = () => undefined
+  /** Input that came before the first stream was open. */
+  #early: Uint8Array[] = []
+
+  constructor(client: Client, reconnect: Reconnect, cli: Cli) {
+    this.#client = client
+    this.#cli = cli
+    this.#reconnect = reconnect
+  }
+
+  async run(sessionId: string): Promise<{ ending: Ending; id: string }> {
+    this.#id = sessionId
+    const restore = (): void => this.#terminal.restore()
+    process.once('exit', restore)
+    process.once('uncaughtException', (failure) => {
+      restore()
+      say(`error: ${failure.stack ?? failure.message}`)
+      process.exit(EXIT_COULD_NOT_ATTACH)
+    })
+    for (const signal of ['SIGTERM', 'SIGHUP', 'SIGINT', 'SIGQUIT'] as const) {
+      process.on(signal, () => this.#leave({ kind: 'signal', signal }))
+    }
+    process.on('SIGWINCH', () => this.#resized())
+    process.on('SIGCONT', () => this.#terminal.resumed())
+    try {
+      for (;;) {
+        const ending = await this.#session()
+        if (ending.kind !== 'switch') return { ending, id: this.#id }
+        this.#id = ending.sessionId
+      }
+    } finally {
+      this.#hold?.[Symbol.dispose]()
+      this.#sizes?.[Symbol.dispose]()
+      restore()
+    }
+  }
+
+  /** One session from its first stream to an ending. */
+  async #session(): Promise<Ending> {
+    const left = new Promise<Ending>((resolve) => (this.#leave = resolve))
+    const watch = (): Promise<void> => new Promise((resolve) => (this.#ended = resolve))
+    let over = watch()
+    this.#attachment = undefined
+    const refusal = await Promise.race([left, this.#open({})])
+    if (refusal instanceof Error) return await this.#refused(refusal)
+    if (refusal !== undefined) return refusal
+    for (;;) {
+      const openedMs = monotonicMs()
+      const ending = await Promise.race([left, over.then(() => this.#why())])
+      if (ending !== 'interrupted') {
+        this.#close()
+        return ending
+      }
+      over = watch()
+      const failed = await Promise.race([left, this.#bringBack(monotonicMs() - openedMs >= STABLE_MS)])
+      if (failed !== undefined) {
+        this.#close()
+        return failed
+      }
+    }
+  }
+
+  /**
+   * Opens a stream of the session and shows it; answers the error it could not be opened with. A stream opened before is
+   * replaced: its end is not told any more.
+   */
+  async #open(options: { repaint?: boolean }): Promise<Error | undefined> {
+    // The first bytes may come before raw mode is complete: they wait for it.
+    const waiting: Buffer[] = []
+    const mine = { shown: false, over: false }
+    const taker = {
+      data: (chunk: Buffer): boolean => {
+        if (mine.shown) return this.#current === mine ? this.#take(chunk) : true
+        waiting.push(Buffer.from(chunk))
+        return false
+      },
+      end: () => {
+        mine.over = true
+        if (this.#current === mine) this.#ended()
+      },
+    }
+    try {
+      if (!options.repaint) await this.#cli.ensureDaemon()
+      const raw = this.#start()
+      const size = this.#terminal.size
+      const attachment = await this.#client.attachRaw(this.#id, { ...size, ...(options.repaint ? { historyRows: 0 } : {}) }, taker)
+      await raw
+      this.#attachment?.stream.close()
+      this.#attachment = attachment
+      this.#current = mine
+      this.#phase = { at: 'live' }
+      this.#watchSize(attachment, size)
+      mine.shown = true
+      let room = true
+      for (const chunk of waiting) room = this.#take(chunk) && room
+      if (room) attachment.stream.resume()
+      for (const bytes of this.#early.splice(0)) attachment.stream.write(bytes)
+      if (mine.over) this.#ended()
+      return undefined
+    } catch (failure) {
+      return failure instanceof Error ? failure : new Error(String(failure))
+    }
+  }
+  #current: object | undefined
+  #ended: () => void = () => undefined
+
+  #watchSize({ sessionId, streamId }: Attachment, told: Size | undefined): void {
+    this.#sizes?.[Symbol.dispose]()
+    this.#sizes = new SizeTeller((it) => this.#client.call('session.resize', { session_id: sessionId, ...it, stream_id: streamId }))
+    const now = this.#terminal.size
+    if (now !== undefined && (now.cols !== told?.cols || now.rows !== told.rows)) this.#sizes.set(now)
+  }
+
+  /** Raw mode and input, once. */
+  async #start(): Promise<void> {
+    if (this.#listening) return
+    this.#listening = true
+    const raw = this.#terminal.raw()
+    this.#terminal.onRoom = () => this.#attachment?.stream.resume()
+    this.#terminal.onClosed = () => this.#leave({ kind: 'output_closed' })
+    this.#terminal.listen(
+      (chunk) => this.#typed(chunk),
+      () => this.#inputEnded(),
+    )
+    await raw
+  }
+  #listening = false
+
+  /** Why the stream is over: an ending, or an interruption that may heal. */
+  async #why(): Promise<Ending | 'interrupted'> {
+    const streamId = this.#attachment?.streamId
+    try {
+      if (streamId !== undefined) {
+        const { error } = await this.#client.call('session.detach', { stream_id: streamId })
+        const failure = errorOf(error)
+        if (failure !== undefined) return { kind: 'dropped', failure: { msg: failure.message, recover: failure.recover } }
+      }
+      const end = monotonicMs() + END_KNOWN_MS
+      for (;;) {
+        const session = await this.#client.call('session.inspect', this.#id)
+        if (hasEnded(session)) return { kind: 'ended', session }
+        if (session.runtime?.state === 'lost') return lost(session)
+        if (monotonicMs() > end) return 'interrupted'
+        await pause(END_POLL_MS)
+      }
+    } catch (failure) {
+      if (failure instanceof ClientError && failure.code === 'session_not_found') return { kind: 'removed', byMenu: this.#removing }
+      return 'interrupted'
+    }
+  }
+  #removing = false
+
+  /** Attaching failed at once: perhaps because the program had ended before. */
+  async #refused(failure: Error): Promise<Ending> {
+    if (failure instanceof ClientError && (failure.code === 'session_not_running' || failure.code === 'session_terminal_unavailable')) {
+      const session = await this.#client.call('session.inspect', this.#id).catch(() => undefined)
+      if (session !== undefined && hasEnded(session)) return { kind: 'ended', session }
+    }
+    return { kind: 'refused', failure: bodyOf(failure) }
+  }
+
+  /** Answers an ending when the stream cannot be had again. */
+  async #bringBack(stable: boolean): Promise<Ending | undefined> {
+    this.#phase = { at: 'gap' }
+    this.#attempts = stable ? 0 : this.#attempts
+    const startMs = monotonicMs()
+    let last: Error = new ClientError({ class: 'transport', code: 'framing', msg: 'the stream ended' })
+    this.#notice('the connection was lost; reconnecting (Ctrl-] leaves)')
+    for (;;) {
+      const wait = nextAttempt(this.#reconnect, { sinceMs: monotonicMs() - startMs, attempts: this.#attempts })
+      if (wait === 'give_up') return { kind: 'dropped', failure: { msg: `the connection was lost: ${last.message}`, recover: `pohunek attach ${this.#id}` } }
+      await pause(wait)
+      if (await this.#reachable()) {
+        this.#attempts++
+        const back = await this.#open({ repaint: true })
+        if (back === undefined) return undefined
+        const final = await this.#why()
+        if (final !== 'interrupted') return final
+        last = back
+      }
+    }
+  }
+  #attempts = 0
+
+  /** Reconnecting waits for a daemon but starts none: somebody may have stopped it on purpose. */
+  async #reachable(): Promise<boolean> {
+    try {
+      await this.#client.connect()
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  #take(chunk: Buffer): boolean {
+    const phase = this.#phase
+    if (phase.at !== 'menu') return this.#terminal.write(chunk)
+    if (phase.bytes + chunk.length > MENU_BUFFER_BYTES) {
+      phase.overflow = true
+      phase.kept = []
+    } else if (!phase.overflow) {
+      phase.kept.push(Buffer.from(chunk))
+      phase.bytes += chunk.length
+    }
+    return true
+  }
+
+  #typed(chunk: Buffer): void {
+    this.#hold?.[Symbol.dispose]()
+    this.#hold = undefined
+    // Without a terminal no key has a meaning: what a pipe carries belongs to the program.
+    if (!this.#terminal.interactive) return this.#pass(chunk)
+    this.#handle(this.#keys.push(chunk))
+    const { holdMs } = this.#keys
+    if (holdMs !== undefined) this.#hold = after(holdMs, () => this.#handle(this.#keys.flush()))
+  }
+
+  #handle(events: readonly KeyEvent[]): void {
+    for (const event of events) {
+      if ('key' in event) {
+        if (event.key === 'detach') this.#leave({ kind: 'detached' })
+        else if (this.#phase.at === 'live') void this.#openMenu()
+        else if (this.#phase.at === 'menu') void this.#closeMenu().then(() => this.#attachment?.stream.write(CONTROL_BACKSLASH))
+      } else if (this.#phase.at === 'menu') {
+        for (const key of keysIn(event.pass)) this.#pressed(key)
+      } else this.#pass(event.pass)
+    }
+  }
+
+  #pass(bytes: Uint8Array): void {
+    if (this.#phase.at === 'live') this.#attachment?.stream.write(bytes)
+    else if (this.#attachment === undefined) this.#early.push(Uint8Array.from(bytes))
+    else this.#notice(`not connected; the key was not sent${BELL}`)
+  }
+
+  #inputEnded(): void {
+    // A terminal that is gone takes the client with it; a pipe that ended leaves it showing output.
+    if (this.#terminal.interactive) this.#leave({ kind: 'signal', signal: 'SIGHUP' })
+  }
+
+  #resized(): void {
+    this.#terminal.refreshSize()
+    const size = this.#terminal.size
+    if (size === undefined) return
+    this.#sizes?.set(size)
+    if (this.#phase.at === 'menu') this.#paintMenu()
+  }
+
+  /** A line at the bottom of the picture, or a plain one. */
+  #notice(text: string): void {
+    const size = this.#terminal.size
+    if (size === undefined) say(text)
+    else this.#terminal.write(Buffer.from(`\x18\x1b7\x1b[?6l\x1b[${size.rows};1H\x1b[0;7m ${text.slice(0, size.cols - 2)} \x1b[0m\x1b[K\x1b8`))
+  }
+
+  #close(): void {
+    const phase = this.#phase
+    if (phase.at === 'menu' && !phase.overflow) {
+      this.#terminal.write(Buffer.concat([Buffer.from(phase.alternate ? '' : '\x1b[?1049l'), ...phase.kept]))
+    }
+    this.#phase = { at: 'gap' }
+    this.#attachment?.stream.close()
+    this.#sizes?.[Symbol.dispose]()
+  }
+
+  async #openMenu(): Promise<void> {
+    const unknown: MenuFacts = { name: this.#id, host: 'local', project: undefined, branch: undefined, state: 'unknown' }
+    const phase = { at: 'menu', menu: FIRST, facts: unknown, kept: [], bytes: 0, overflow: false, alternate: true, cursorShown: true } as Extract<Phase, { at: 'menu' }>
+    this.#phase = phase
+    const options = { timeoutMs: FACTS_MS }
+    const session = await this.#client.call('session.inspect', this.#id, options).catch(() => undefined)
+    const screen = await this.#client.call('session.screen', { session_id: this.#id }, options).catch(() => undefined)
+    if (this.#phase !== phase) return
+    if (session !== undefined) phase.facts = factsOf(session)
+    // On the normal screen the terminal's own alternate one takes the menu and gives the frozen picture back. A program
+    // that is on the alternate screen already is painted anew afterwards.
+    phase.alternate = screen?.alternate_screen ?? true
+    phase.cursorShown = screen?.cursor.visible ?? true
+    if (!phase.alternate) this.#terminal.write(Buffer.from('\x1b[?1049h'))
+    this.#paintMenu()
+  }
+
+  #paintMenu(): void {
+    const size = this.#terminal.size
+    if (this.#phase.at === 'menu' && size !== undefined) {
+      this.#terminal.write(Buffer.from(paint(this.#phase.menu, this.#phase.facts, size.cols, size.rows)))
+    }
+  }
+
+  #pressed(key: string): void {
+    if (this.#phase.at !== 'menu') return
+    const { menu, action } = press(this.#phase.menu, key)
+    this.#phase.menu = menu
+    if (action === undefined) this.#paintMenu()
+    else void this.#act(action)
+  }
+
+  async #act(action: MenuAction): Promise<void> {
+    try {
+      switch (action.do) {
+        case 'close':
+          return await this.#closeMenu()
+        case 'detach':
+          return this.#leave({ kind: 'detached' })
+        case 'kill':
+          await this.#closeMenu()
+          await this.#client.call('session.stop', this.#id, { timeoutMs: 40_000 })
+          return
+        case 'terminate':
+          await this.#closeMenu()
+          this.#removing = true
+          await this.#client.call('session.remove', this.#id, { timeoutMs: 40_000 })
+          return this.#leave({ kind: 'removed', byMenu: true })
+        case 'new':
+          return this.#leave({ kind: 'switch', sessionId: await this.#beside() })
+        case 'rename':
+          await this.#client.call('session.rename', { session_id: this.#id, name: action.name })
+          return await this.#closeMenu()
+      }
+    } catch (failure) {
+      this.#removing = false
+      const message = failure instanceof Error ? failure.message : String(failure)
+      if (this.#phase.at !== 'menu') this.#notice(message)
+      else {
+        this.#phase.menu = { view: 'choose', message }
+        this.#paintMenu()
+      }
+    }
+  }
+
+  /** A new session of the same agent in the same directory. */
+  async #beside(): Promise<string> {
+    const { agent, cwd } = await this.#client.call('session.inspect', this.#id)
+    const size = this.#terminal.size ?? { cols: 80, rows: 24 }
+    const path = this.#cli.env.PATH
+    const made = await this.#client.call('session.new', { agent, cwd, ...size, ...(path === undefined ? {} : { search_path: path }) })
+    return made.id
+  }
+
+  /** Back to the frozen picture and what came meanwhile, or to a new picture where that cannot be had. */
+  async #closeMenu(): Promise<void> {
+    const phase = this.#phase
+    if (phase.at !== 'menu') return
+    this.#phase = { at: 'live' }
+    if (!phase.alternate) this.#terminal.write(Buffer.from(`\x1b[?1049l\x1b[?25${phase.cursorShown ? 'h' : 'l'}`))
+    if (!phase.alternate && !phase.overflow) {
+      this.#terminal.write(Buffer.concat(phase.kept))
+      return
+    }
+    // A fresh stream begins with the whole picture.
+    const failure = await this.#open({ repaint: true })
+    if (failure !== undefined) this.#notice(failure.message)
+  }
+}
+
+const bodyOf = (failure: Error): { msg: string; recover?: string | undefined } =>
+  failure instanceof Fault ? { msg: failure.message, recover: failure.recover } : { msg: failure.message }
+
+function lost(session: Session): Ending {
+  const reason = session.runtime?.loss_reason
+  return {
+    kind: 'dropped',
+    failure: { msg: `the runtime of session ${session.id} is lost${reason === undefined ? '' : ` (${reason})`}`, recover: 'pohunek session inspect shows its state' },
+  }
+}
+
+const factsOf = (session: Session): MenuFacts => ({
+  name: session.name ?? session.id,
+  host: 'local',
+  project: session.project_label ?? session.project_id,
+  branch: session.branch,
+  state: session.activity === undefined ? session.state : `${session.state}, ${session.activity}`,
+})

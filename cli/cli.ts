@@ -1,0 +1,174 @@
+/** One run of the CLI: what it knows of its environment, and the daemon it talks to. */
+import { readSync, lstatSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { isatty } from 'node:tty'
+import { Client } from '../client/client.ts'
+import { ClientError } from '../client/errors.ts'
+import { resolveRoots, type Roots } from '../platform/roots.ts'
+import type { CallOptions, CommandContext } from '../protocol/command.ts'
+import { faults } from './errors.ts'
+import { err } from './out.ts'
+import type { Look } from './render.ts'
+import { isFullId, resolveTarget, splitTarget, type Candidate } from './target.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+declare const POHUNEK_VERSION: string | undefined
+export const VERSION = typeof POHUNEK_VERSION === 'string' ? POHUNEK_VERSION : '0.0.0-dev'
+
+/** What the autostart needs to know to start the daemon of this installation. */
+export interface Installation {
+  /** bin/pohunekd beside this build. */
+  readonly daemon: string
+}
+
+export class Cli implements CommandContext {
+  readonly env: Environment
+  readonly installation: Installation
+  /** Plugin of the command that runs, for the message about a daemon without it. */
+  plugin: string | undefined
+  noStart = false
+  #client: Client | undefined
+  #roots: Roots | undefined
+
+  constructor(env: Environment, installation: Installation) {
+    this.env = env
+    this.installation = installation
+  }
+
+  get home(): string | undefined {
+    return this.env.HOME
+  }
+
+  get cwd(): string | undefined {
+    try {
+      return process.cwd()
+    } catch {
+      return undefined // the directory was deleted under us
+    }
+  }
+
+  get roots(): Roots {
+    return (this.#roots ??= resolveRoots(this.env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: '/tmp' }))
+  }
+
+  /** A client of the local daemon; nothing is dialled yet. */
+  get client(): Client {
+    if (this.#client === undefined) {
+      checkFallback(this.roots)
+      this.#client = new Client({ env: this.env, socketPath: this.roots.daemonSocket })
+    }
+    return this.#client
+  }
+
+  get mayStart(): boolean {
+    return !this.noStart && this.env.POHUNEK_NO_START !== '1'
+  }
+
+  /** Makes sure that a daemon answers; starts one when that is allowed. */
+  async ensureDaemon(): Promise<void> {
+    const client = this.client
+    try {
+      await client.connect()
+    } catch (failure) {
+      if (!this.mayStart || !nobodyListens(failure)) throw failure
+      const { startDaemon } = await import('./autostart.ts')
+      await startDaemon(this.roots, this.env, this.installation, err)
+      await client.connect()
+    }
+  }
+
+  async call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
+    await this.ensureDaemon()
+    try {
+      return await this.client.callAny(method, params, options)
+    } catch (failure) {
+      throw this.#explained(failure, method)
+    }
+  }
+
+  async session(text: string): Promise<string> {
+    const { host, target } = splitTarget(text)
+    if (host !== undefined) checkHost(host)
+    if (isFullId(target)) return target
+    return resolveTarget(target, (await this.call('session.list', null)) as Candidate[])
+  }
+
+  readInput(): Promise<string> {
+    const parts: Buffer[] = []
+    const buffer = Buffer.allocUnsafe(65_536)
+    for (;;) {
+      const bytes = readSome(buffer)
+      if (bytes === 0) break
+      parts.push(Buffer.from(buffer.subarray(0, bytes)))
+    }
+    return Promise.resolve(Buffer.concat(parts).toString('utf8'))
+  }
+
+  async attach(sessionId: string): Promise<number> {
+    const { attach } = await import('./attach/attach.ts')
+    return await attach(this, sessionId)
+  }
+
+  resolvePath(base: string, path: string): string {
+    return resolve(base, path)
+  }
+
+  #explained(failure: unknown, method: string): unknown {
+    if (!(failure instanceof ClientError) || failure.code !== 'method_not_found' || this.plugin === undefined) return failure
+    return new ClientError({
+      class: failure.class,
+      code: failure.code,
+      msg: `this daemon does not serve ${method}; the command needs its plugin "${this.plugin}"`,
+      recover: `start the daemon with the plugin "${this.plugin}"`,
+    })
+  }
+}
+
+export function checkHost(host: string): void {
+  if (host !== 'local') throw faults.host_unknown({ host })
+}
+
+function nobodyListens(failure: unknown): boolean {
+  if (!(failure instanceof ClientError) || failure.code !== 'daemon_unreachable') return false
+  const { code } = (failure.cause ?? {}) as NodeJS.ErrnoException
+  return code === 'ENOENT' || code === 'ECONNREFUSED'
+}
+
+/** Below the shared temporary directory anybody could have made ours; it is used only when it is exactly that. */
+function checkFallback(roots: Roots): void {
+  if (!roots.runtimeIsFallback) return
+  const stat = lstatSync(roots.runtime, { throwIfNoEntry: false })
+  if (stat === undefined) return
+  const refuse = (problem: string): never => {
+    throw faults.runtime_directory_unsafe({ path: roots.runtime, problem })
+  }
+  if (!stat.isDirectory()) refuse('is not a directory')
+  if (stat.uid !== process.geteuid?.()) refuse('belongs to another user')
+  if ((stat.mode & 0o777) !== 0o700) refuse(`has mode 0${(stat.mode & 0o777).toString(8)}, not 0700`)
+}
+
+function readSome(buffer: Buffer): number {
+  for (;;) {
+    try {
+      return readSync(0, buffer)
+    } catch (failure) {
+      const { code } = failure as NodeJS.ErrnoException
+      if (code === 'EOF') return 0
+      if (code === 'EAGAIN') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)
+      else throw faults.io_error({ what: 'standard input', problem: code ?? 'cannot be read' }, failure)
+    }
+  }
+}
+
+/** What standard output is. */
+export function outputLook(env: Environment): Look {
+  if (!isatty(1)) return { columns: undefined, color: false }
+  const color = (env.NO_COLOR === undefined || env.NO_COLOR === '') && env.TERM !== 'dumb'
+  return { columns: Math.max(20, terminalColumns(env)), color }
+}
+
+function terminalColumns(env: Environment): number {
+  const columns = process.stdout.columns || Number(env.COLUMNS)
+  return Number.isInteger(columns) && columns > 0 ? columns : 80
+}

@@ -1,0 +1,24 @@
+/** Timers of client programs: unlike the daemon's they keep the process alive, since a client waits for nothing else. */
+
+/** Runs `run` once after `ms`. */
+export function after(ms: number, run: () => void): Disposable {
+  const timer = setTimeout(run, ms)
+  return { [Symbol.dispose]: () => clearTimeout(timer) }
+}
+
+/** Resolves after `ms`, earlier when the signal aborts. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const end = (): void => {
+      timer[Symbol.dispose]()
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = after(ms, end)
+    signal?.addEventListener('abort', end, { once: true })
+  })
+}
+
+/** Monotonic milliseconds. */
+export const monotonicMs = (): number => performance.now()

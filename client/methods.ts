@@ -1,0 +1,34 @@
+/** Wire methods by name with their types, inferred from the contracts. Types only: no schema is loaded by a client. */
+import type { Method, ParamsInput, Result } from '../protocol/contract.ts'
+import type sessions from '../plugins/sessions/contract.ts'
+import type system from '../plugins/system/contract.ts'
+
+type Served = typeof sessions.methods & typeof system.methods
+export type MethodName = keyof Served & string
+export type MethodParams<M extends MethodName> = ParamsInput<Extract<Served[M], Method>>
+export type MethodResult<M extends MethodName> = Result<Extract<Served[M], Method>>
+export type Session = MethodResult<'session.inspect'>
+export type SessionOutput = MethodResult<'session.output'>
+
+type ServedEvents = typeof sessions.events
+/** One event as it arrives: its name beside its payload. */
+export type Event =
+  | { [E in keyof ServedEvents & string]: { readonly event: E; readonly v: number } & EventPayloadOf<ServedEvents[E]> }[keyof ServedEvents & string]
+type EventPayloadOf<S> = S extends { readonly payload: infer P } ? (P extends import('valibot').GenericSchema ? import('valibot').InferOutput<P> : never) : never
+
+/**
+ * Calls that may wait get a connection of their own (contract/protocol.md §5). The contracts carry the same rule as
+ * `dedicated`; a test holds the two together, since loading a contract loads its schemas.
+ */
+export function isDedicated(method: string, params: unknown): boolean {
+  if (method === 'session.wait' || method === 'session.wait_turn') return true
+  const key = method === 'session.output' ? 'wait_ms' : method === 'session.input' ? 'wait' : undefined
+  return key !== undefined && typeof params === 'object' && params !== null && (params as Record<string, unknown>)[key] !== undefined
+}
+
+/** How long the call itself may wait, milliseconds. */
+export function waitMs(params: unknown): number {
+  const { wait_ms, timeout_ms, wait } = (params ?? {}) as { wait_ms?: unknown; timeout_ms?: unknown; wait?: { timeout_ms?: unknown } }
+  const found = [wait_ms, timeout_ms, wait?.timeout_ms].find((it) => typeof it === 'number')
+  return typeof found === 'number' ? found : 0
+}

@@ -1,0 +1,31 @@
+import { catalogue } from '../../protocol/fault.ts'
+
+/** What ends or refuses a connection. `framing` is the contract's code for every broken stream of lines. */
+export const connectionFaults = catalogue({
+  framing: { class: 'transport', say: (d: { problem: string }) => d.problem },
+  connection_limit_reached: {
+    class: 'transport',
+    say: (d: { max: number }) => `${d.max} connections are open already`,
+    recover: 'close some and connect again',
+  },
+})
+
+export const listenFaults = catalogue({
+  daemon_already_running: {
+    class: 'daemon',
+    say: (d: { where: string; pid?: number }) =>
+      `another daemon is running${d.pid === undefined ? '' : ` (pid ${d.pid})`}: it holds ${d.where}`,
+    recover: 'use it, or stop it with: pohunek daemon stop',
+  },
+  socket_path_taken: {
+    class: 'configuration',
+    say: (d: { path: string }) => `${d.path} exists and is not a socket`,
+    recover: (d: { path: string }) => `move ${d.path} away`,
+  },
+  socket_path_invalid: {
+    class: 'configuration',
+    say: (d: { path: string; bytes: number; maxBytes: number }) =>
+      `the socket path ${d.path} has ${d.bytes} bytes, the limit is ${d.maxBytes}`,
+    recover: 'use a shorter XDG_RUNTIME_DIR',
+  },
+})

@@ -1,0 +1,58 @@
+/** The complete CLI: every command, help and completions. */
+import { dirname, join } from 'node:path'
+import { attachCommand } from '../cli/attach-command.ts'
+import { Cli, VERSION } from '../cli/cli.ts'
+import { completionsCommand } from '../cli/completions.ts'
+import { daemonCommands } from '../cli/daemon-commands.ts'
+import { doctorCommand } from '../cli/doctor.ts'
+import { helpOf, overview } from '../cli/help.ts'
+import { err, leave, out, OutputClosed } from '../cli/out.ts'
+import { parse } from '../cli/parse.ts'
+import { execute, EXIT_OK, EXIT_USAGE, failUsage } from '../cli/run.ts'
+import { subscribeCommand } from '../cli/subscribe.ts'
+import { commands as sessions } from '../plugins/sessions/commands.ts'
+import { commands as system } from '../plugins/system/commands.ts'
+import type { Command } from '../protocol/command.ts'
+
+declare const POHUNEK_LOAD_ONLY: boolean | undefined
+declare const __dirname: string
+
+async function run(argv: readonly string[]): Promise<number> {
+  const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') })
+  const commands: Command[] = [
+    ...sessions,
+    attachCommand(cli),
+    ...system,
+    doctorCommand(cli),
+    ...daemonCommands(cli),
+    subscribeCommand(cli),
+  ]
+  commands.push(completionsCommand(cli, commands))
+  const parsed = parse(commands, argv)
+  if ('problem' in parsed) return failUsage(parsed)
+  if (parsed.globals.version) out(`pohunek ${VERSION}\n`)
+  else if ('input' in parsed) {
+    if (!parsed.globals.help) return await execute(cli, parsed)
+    out(helpOf(parsed.command))
+  } else {
+    const text = overview(commands, parsed.group, VERSION)
+    if (!parsed.globals.help && parsed.group.length > 0) {
+      // A group alone does nothing: that is a mistake, told with what there is.
+      err(text)
+      return EXIT_USAGE
+    }
+    out(text)
+  }
+  return EXIT_OK
+}
+
+async function main(): Promise<void> {
+  try {
+    leave(await run(process.argv.slice(2)))
+  } catch (failure) {
+    if (failure instanceof OutputClosed) leave(EXIT_OK)
+    throw failure
+  }
+}
+
+if (typeof POHUNEK_LOAD_ONLY === 'undefined') void main()

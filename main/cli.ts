@@ -1,0 +1,25 @@
+/**
+ * The CLI's hot path: everyday commands in one small bundle that loads no argument library, no schema and no child
+ * process code. Whatever it does not recognise at once it hands to the complete CLI beside it.
+ */
+import { dirname, join } from 'node:path'
+import { attachCommand } from '../cli/attach-command.ts'
+import { Cli } from '../cli/cli.ts'
+import { leave } from '../cli/out.ts'
+import { parse } from '../cli/parse.ts'
+import { execute, isRunnable } from '../cli/run.ts'
+import { commands as sessions } from '../plugins/sessions/commands.ts'
+import { health } from '../plugins/system/commands.ts'
+
+declare const POHUNEK_LOAD_ONLY: boolean | undefined
+declare const require: (path: string) => unknown
+declare const __dirname: string
+
+async function main(argv: readonly string[]): Promise<void> {
+  const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') })
+  const parsed = parse([...sessions, health, attachCommand(cli)], argv)
+  if (isRunnable(parsed)) leave(await execute(cli, parsed))
+  else require(join(__dirname, 'pohunek-full.cjs'))
+}
+
+if (typeof POHUNEK_LOAD_ONLY === 'undefined') void main(process.argv.slice(2))

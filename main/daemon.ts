@@ -1,0 +1,124 @@
+/** The daemon as a function: an operating system's signals and descriptors are its caller's business. */
+import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import {
+  boot,
+  listen,
+  Scope,
+  systemClock,
+  type Bootable,
+  type DaemonConfig,
+  type Log,
+  type Paths,
+} from '../kernel/index.ts'
+import { loadConfig } from '../kernel/config.ts'
+import { openEventLog } from '../kernel/event-log.ts'
+import { DAEMON_LOG_LIMITS, openLog } from '../kernel/log.ts'
+import { resolvePaths } from '../kernel/paths.ts'
+import { privateDir, writeAtomicSync } from '../kernel/secure-files.ts'
+import { listenFaults } from '../kernel/server/faults.ts'
+import { openTables, type RecordStore } from '../kernel/store/record-log.ts'
+import { lockFile } from '../platform/index.ts'
+
+// Schema of <data>/metadata.jsonl (contract/environment.md §3). No release of ours wrote an older one.
+const STORE_SCHEMA = { schema: { current: 9 }, migrations: {} }
+// Never TMPDIR: it is the caller's, and the directory must be the same one for every program of this user.
+const SYSTEM_TMP = '/tmp'
+
+export interface ServeOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly plugins: readonly Bootable[]
+  /** Plugins left out, beside those the configuration leaves out. */
+  readonly without?: readonly string[]
+  readonly version: string
+  /** Ends the daemon. */
+  readonly stop: AbortSignal
+  /** Sockets accept from here on. */
+  ready(facts: { paths: Paths; config: DaemonConfig }): void
+}
+
+/**
+ * Runs the daemon until `stop` aborts and everything it started is released. Throws a Fault when it cannot start:
+ * configuration, daemon_already_running, storage, or a failing plugin.
+ */
+export async function serve({ env, plugins, without = [], version, stop, ready }: ServeOptions): Promise<void> {
+  await using scope = new Scope('daemon', systemClock)
+  const paths = resolvePaths(env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: SYSTEM_TMP })
+  makeDirectories(paths)
+  for (const root of new Set([paths.runtime, paths.data, paths.state])) await lockRoot(root, scope)
+  const config = loadConfig(paths)
+  const log = startLog(paths, config, scope)
+  const tables = openTables({ file: join(paths.data, 'metadata.jsonl'), ...STORE_SCHEMA, clock: systemClock, log })
+  scope.defer('record store', () => closeStore(tables))
+  log.info(
+    { version, node: process.version, runtime: paths.runtime, runtimeIsFallback: paths.runtimeIsFallback },
+    'the daemon starts',
+  )
+
+  const file = join(paths.data, 'events', 'events.jsonl')
+  const events = scope.own('event log', openEventLog({ file, clock: systemClock, log }))
+
+  await using kernel = await boot(plugins, {
+    log,
+    paths,
+    config,
+    tables,
+    loadTables: () => tables.load(),
+    onEvent: ({ event, payload }) => events.append(event, payload),
+    daemonVersion: version,
+    without: [...new Set([...config.without, ...without])],
+  })
+  {
+    await using _server = await listen(kernel, {
+      socketPath: paths.daemonSocket,
+      prepare: () => makeDirectories(paths),
+    })
+    log.info({ socket: paths.daemonSocket }, 'the daemon serves')
+    ready({ paths, config })
+    await aborted(stop)
+    log.info('the daemon stops')
+  }
+}
+
+function makeDirectories(paths: Paths): void {
+  for (const path of [paths.runtime, paths.data, paths.state, paths.logs]) privateDir(path)
+}
+
+/** One daemon for each root: two that share any of them would undo each other's work. */
+async function lockRoot(root: string, scope: Scope): Promise<void> {
+  const file = join(root, 'daemon.lock')
+  const pidFile = join(root, 'daemon.pid')
+  const lock = await lockFile(file)
+  if (lock === 'held') {
+    const pid = recordedPid(pidFile)
+    throw listenFaults.daemon_already_running({ where: file, ...(pid === undefined ? {} : { pid }) })
+  }
+  scope.own(`lock of ${root}`, lock)
+  // For people and messages only: nothing is ever decided on it.
+  writeAtomicSync(pidFile, `${process.pid}\n`, { durable: false })
+}
+
+function recordedPid(file: string): number | undefined {
+  try {
+    const pid = Number(readFileSync(file, 'utf8').trim())
+    return Number.isInteger(pid) && pid > 0 ? pid : undefined
+  } catch {
+    return undefined // a message without the pid is still right
+  }
+}
+
+function startLog(paths: Paths, config: DaemonConfig, scope: Scope): Log {
+  const file = join(paths.logs, 'pohunekd.jsonl')
+  return scope.own('log', openLog({ file, ...DAEMON_LOG_LIMITS, level: config.logLevel, name: 'pohunekd' })).log
+}
+
+/** A store that never loaded has nothing to close. */
+async function closeStore(tables: RecordStore): Promise<void> {
+  await tables.close()
+}
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })

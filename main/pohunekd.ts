@@ -1,0 +1,85 @@
+/**
+ * pohunekd: the daemon in the foreground. SIGTERM and SIGINT stop it cleanly, a second one at once.
+ * NODE_OPTIONS and NODE_EXTRA_CA_CERTS, which cost each of our programs start time, are taken out of its environment by
+ * the wrapper that starts it; what sessions are given of them is the sessions' business.
+ */
+import { closeSync, writeSync } from 'node:fs'
+import { Fault } from '../protocol/fault.ts'
+import { readArguments, type Arguments } from './arguments.ts'
+import { serve } from './daemon.ts'
+import { plugins } from './plugins.ts'
+
+declare const POHUNEK_VERSION: string | undefined
+declare const POHUNEK_LOAD_ONLY: boolean | undefined
+const version = typeof POHUNEK_VERSION === 'string' ? POHUNEK_VERSION : '0.0.0-dev'
+
+const HELP = `pohunekd ${version}: the pohunek daemon, in the foreground
+
+usage: pohunekd [--without <plugin>[,<plugin>...]] [--ready-fd <n>] [--version] [--help]
+
+  --without   plugins left out of this run: ${plugins.map((it) => it.contract.name).join(', ')}
+  --ready-fd  an open descriptor; READY and a newline are written to it once the socket accepts
+
+Directories follow XDG_RUNTIME_DIR, XDG_CONFIG_HOME, XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME and HOME.
+`
+
+const EXIT_FAILED = 1
+const EXIT_USAGE = 2
+const EXIT_INTERRUPTED = 130
+
+function tellReady(fd: number): void {
+  try {
+    writeSync(fd, 'READY\n')
+    if (fd > 2) closeSync(fd)
+  } catch {
+    // Whoever waited is gone; the daemon serves all the same.
+  }
+}
+
+function complain(failure: unknown): void {
+  const text = failure instanceof Error ? failure.message : String(failure)
+  const hint = failure instanceof Fault && failure.recover !== undefined ? `  → ${failure.recover}\n` : ''
+  writeSync(2, `pohunekd: ${text}\n${hint}`)
+}
+
+async function main(): Promise<void> {
+  let args: Arguments
+  try {
+    args = readArguments(process.argv.slice(2))
+  } catch (failure) {
+    complain(failure)
+    process.exit(EXIT_USAGE)
+  }
+  if (args.wants !== 'serve') {
+    writeSync(1, args.wants === 'help' ? HELP : `pohunekd ${version}\n`)
+    return
+  }
+  const stop = new AbortController()
+  const onSignal = (): void => {
+    if (stop.signal.aborted) process.exit(EXIT_INTERRUPTED)
+    stop.abort()
+  }
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal)
+  // No timer of the clock keeps a process alive: without this one, a stop that waits for one would end half-way.
+  new MessageChannel().port1.ref()
+  try {
+    const { readyFd } = args
+    await serve({
+      env: process.env,
+      plugins,
+      without: args.without,
+      version,
+      stop: stop.signal,
+      ready: ({ paths }) => {
+        if (paths.runtimeIsFallback) writeSync(2, `pohunekd: XDG_RUNTIME_DIR is unset, using ${paths.runtime}\n`)
+        if (readyFd !== undefined) tellReady(readyFd)
+      },
+    })
+    process.exit(0)
+  } catch (failure) {
+    complain(failure)
+    process.exit(EXIT_FAILED)
+  }
+}
+
+if (typeof POHUNEK_LOAD_ONLY === 'undefined') void main()

@@ -1,0 +1,59 @@
+/** Entry of `pohunek-sessiond`: one process that owns one session's terminal. */
+import * as fs from 'node:fs'
+import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { systemClock } from '../kernel/clock.ts'
+import { processes } from '../platform/index.ts'
+import { parseArguments, USAGE, type WorkerArguments } from '../worker/argv.ts'
+import { workerLog } from '../worker/log.ts'
+import { rehearse } from '../worker/rehearsal.ts'
+import { Worker } from '../worker/worker.ts'
+
+declare const POHUNEK_VERSION: string | undefined
+const version = typeof POHUNEK_VERSION === 'string' ? POHUNEK_VERSION : '0.0.0-dev'
+
+function argumentsOrUsage(): WorkerArguments {
+  try {
+    return parseArguments(process.argv.slice(2))
+  } catch (failure) {
+    fs.writeSync(2, `pohunek-sessiond: ${(failure as Error).message}\n${USAGE}\n`)
+    process.exit(2)
+  }
+}
+
+const words = (failure: unknown): string =>
+  failure instanceof Error ? (failure.stack ?? failure.message) : String(failure)
+
+async function main(): Promise<void> {
+  const args = argumentsOrUsage()
+  // A hang-up of whoever started us is not our end; SIGTERM is.
+  process.on('SIGHUP', () => {})
+  process.umask(0o077)
+  const log = workerLog(join(args.stateRoot, 'logs', `pohunek-session-${args.sessionId}.jsonl`), {
+    session: args.sessionId,
+    generation: args.generation,
+  })
+  // The program must outlive a mistake of ours: it is told and the terminal goes on.
+  process.on('uncaughtException', (failure) => log.error({ problem: words(failure) }, 'uncaught exception'))
+  process.on('unhandledRejection', (failure) => log.error({ problem: words(failure) }, 'unhandled rejection'))
+  const worker = new Worker({ args, processes, clock: systemClock, log, version, exit: (code) => process.exit(code) })
+  process.on('SIGTERM', () => void worker.terminate())
+  process.on('SIGINT', () => void worker.terminate())
+  await worker.listen()
+  process.chdir('/')
+  if (args.readyFd !== undefined) {
+    fs.writeSync(args.readyFd, 'READY\n')
+    fs.closeSync(args.readyFd)
+  }
+  // After the load: before it, it would cost V8's code cache. It keeps the heap of a flooded worker small.
+  setFlagsFromString('--semi-space-growth-factor=1')
+}
+
+// The build loads the program to make its code cache and must not start a worker (scripts/loader.cjs).
+if ((globalThis as { POHUNEK_LOAD_ONLY?: boolean }).POHUNEK_LOAD_ONLY === true) rehearse()
+else {
+  main().catch((failure: unknown) => {
+    fs.writeSync(2, `pohunek-sessiond: ${failure instanceof Error ? failure.message : String(failure)}\n`)
+    process.exit(1)
+  })
+}

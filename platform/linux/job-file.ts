@@ -1,0 +1,104 @@
+/** Owner-private record of one worker generation: what was started, so that a later daemon can prove what still runs. */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { Fault, coreFaults } from '../../protocol/fault.ts'
+import { privateDir, readPrivate, removeFile, writeAtomicSync } from '../private-files.ts'
+import type { WorkerJob } from '../supervisor.ts'
+
+export interface JobRecord {
+  session_id: string
+  generation: number
+  /** Absent from before the spawn until right after it: the process is then looked for by its arguments. */
+  pid?: number
+  start_identity?: string
+  boot_id: string
+  executable: string
+  /** Arguments as /proc shows them; until the worker was ready, as they were asked for. */
+  argv: string[]
+  /** True once the worker told that it accepts. */
+  ready: boolean
+}
+
+export type StoredJob = { job: WorkerJob; record: JobRecord } | { job: WorkerJob; damaged: string }
+
+const MAX_BYTES = 1_048_576
+const NAME = /^(?!\.)([A-Za-z0-9._:-]{1,128})-([1-9]\d{0,9})\.json$/
+
+export class JobFiles {
+  readonly #directory: string
+
+  /** `state` exists; <state>/jobs is made 0700 when missing. */
+  constructor(state: string) {
+    this.#directory = join(state, 'jobs')
+  }
+
+  path({ sessionId, generation }: WorkerJob): string {
+    const name = `${sessionId}-${generation}.json`
+    if (!NAME.test(name)) throw new Error(`no job file name can be made of ${JSON.stringify(name)}`)
+    return join(this.#directory, name)
+  }
+
+  read(job: WorkerJob): StoredJob | undefined {
+    const path = this.path(job)
+    try {
+      const bytes = readPrivate(path, MAX_BYTES)
+      if (bytes === undefined) return undefined
+      const record = parseJob(bytes.toString('utf8'))
+      if (record?.session_id === job.sessionId && record.generation === job.generation) return { job, record }
+      return { job, damaged: `the job file ${path} is damaged; remove it once no process of the session runs` }
+    } catch (failure) {
+      return { job, damaged: `the job file ${path} cannot be read: ${(failure as Error).message}` }
+    }
+  }
+
+  /** A record means nothing after a reboot (boot_id), so it is not fsynced: it survives the daemon, which is its purpose. Throws Fault io_error. */
+  write(record: JobRecord): void {
+    const path = this.path({ sessionId: record.session_id, generation: record.generation })
+    try {
+      privateDir(this.#directory)
+      writeAtomicSync(path, `${JSON.stringify(record)}\n`, { durable: false })
+    } catch (failure) {
+      if (failure instanceof Fault) throw failure
+      throw coreFaults.io_error({ what: `the job file ${path}`, problem: (failure as Error).message }, failure)
+    }
+  }
+
+  remove(job: WorkerJob): void {
+    removeFile(this.path(job))
+  }
+
+  list(): StoredJob[] {
+    let names: string[]
+    try {
+      names = readdirSync(this.#directory)
+    } catch (failure) {
+      if ((failure as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw failure
+    }
+    return names.sort().flatMap((name) => {
+      const [, sessionId, generation] = NAME.exec(name) ?? []
+      if (sessionId === undefined) return []
+      return this.read({ sessionId, generation: Number(generation) }) ?? []
+    })
+  }
+}
+
+/** Undefined when the text is no job record. */
+export function parseJob(text: string): JobRecord | undefined {
+  let raw: unknown
+  try {
+    raw = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  if (typeof raw !== 'object' || raw === null) return undefined
+  const it = raw as Partial<Record<keyof JobRecord, unknown>>
+  const known = it.pid === undefined && it.start_identity === undefined
+  if (!known && !(Number.isSafeInteger(it.pid) && (it.pid as number) > 0 && /^\d+$/.test(String(it.start_identity))))
+    return undefined
+  if (typeof it.session_id !== 'string' || !Number.isSafeInteger(it.generation)) return undefined
+  if (typeof it.boot_id !== 'string' || typeof it.executable !== 'string' || typeof it.ready !== 'boolean')
+    return undefined
+  if (!Array.isArray(it.argv) || !it.argv.every((argument) => typeof argument === 'string')) return undefined
+  return raw as JobRecord
+}

@@ -1,0 +1,43 @@
+/**
+ * System calls Node has no door to, through koffi. Loaded on first use, so that the CLI and the worker, which never
+ * call these, pay neither its start time nor its memory.
+ */
+import { createRequire } from 'node:module'
+
+type Call = (...args: unknown[]) => number
+interface Koffi {
+  load(path: string | null): { func(name: string, result: string, args: string[]): unknown }
+  errno(): number
+}
+
+export interface Native {
+  flock: Call
+  getsockopt: Call
+  /** syscall(2) with six arguments; unused ones are 0. */
+  syscall: Call
+  /** errno of the last failed call. */
+  errno(): number
+}
+
+export const EINTR = 4
+export const EPERM = 1
+export const ESRCH = 3
+export const EAGAIN = 11
+export const EINVAL = 22
+export const ENOSYS = 38
+
+let loaded: Native | undefined
+
+export function native(): Native {
+  if (loaded !== undefined) return loaded
+  // A CommonJS bundle has no import.meta.url, an ES module no __filename.
+  const koffi = createRequire(typeof __filename === 'string' ? __filename : import.meta.url)('koffi') as Koffi
+  const c = koffi.load(null)
+  loaded = {
+    flock: c.func('flock', 'int', ['int', 'int']) as Call,
+    getsockopt: c.func('getsockopt', 'int', ['int', 'int', 'int', 'void *', 'void *']) as Call,
+    syscall: c.func('syscall', 'long', ['long', 'long', 'long', 'long', 'long', 'long', 'long']) as Call,
+    errno: () => koffi.errno(),
+  }
+  return loaded
+}

@@ -1,0 +1,86 @@
+/** Reading /proc. Absent, gone and unreadable all answer undefined: a process may end between any two reads. */
+import { readFileSync, readdirSync } from 'node:fs'
+
+export interface Stat {
+  command: string
+  /** One letter: R, S, D, T, Z (zombie), X (dead) … */
+  state: string
+  parent: number
+  group: number
+  session: number
+  /** Foreground process group of the controlling terminal, -1 without one. */
+  foreground: number
+  /** Field 22: clock ticks between boot and start. */
+  startIdentity: string
+}
+
+/** Parses /proc/<pid>/stat. The command may hold spaces and parentheses, so fields are counted after its last ')'. */
+export function parseStat(text: string): Stat | undefined {
+  const open = text.indexOf('(')
+  const close = text.lastIndexOf(')')
+  if (open < 0 || close < open) return undefined
+  const [state, parent, group, session, , foreground, ...rest] = text
+    .slice(close + 2)
+    .trim()
+    .split(' ')
+  const startIdentity = rest[13] // field 22; `rest` starts at field 9
+  if (state === undefined || foreground === undefined || startIdentity === undefined || !/^\d+$/.test(startIdentity))
+    return undefined
+  return {
+    command: text.slice(open + 1, close),
+    state,
+    parent: Number(parent),
+    group: Number(group),
+    session: Number(session),
+    foreground: Number(foreground),
+    startIdentity,
+  }
+}
+
+export function readStat(pid: number): Stat | undefined {
+  if (!Number.isInteger(pid) || pid <= 0) return undefined
+  const text = attempt(() => readFileSync(`/proc/${pid}/stat`, 'latin1'))
+  return text === undefined ? undefined : parseStat(text)
+}
+
+export const isAlive = (stat: Stat): boolean => stat.state !== 'Z' && stat.state !== 'X' && stat.state !== 'x'
+
+/** All process ids now, in the order of /proc. */
+export function allPids(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+}
+
+/** argv, undefined when unreadable, gone, or without one (kernel threads, zombies). */
+export function readArgv(pid: number): string[] | undefined {
+  const bytes = attempt(() => readFileSync(`/proc/${pid}/cmdline`))
+  if (bytes === undefined || bytes.length === 0) return undefined
+  const text = bytes.toString('utf8')
+  return (text.endsWith('\0') ? text.slice(0, -1) : text).split('\0')
+}
+
+/** Real user id. Not the owner of /proc/<pid>, which is root for a process that may not be dumped. */
+export function readUid(pid: number): number | undefined {
+  const status = attempt(() => readFileSync(`/proc/${pid}/status`, 'latin1'))
+  const uid = status === undefined ? undefined : /^Uid:\s+(\d+)/m.exec(status)?.[1]
+  return uid === undefined ? undefined : Number(uid)
+}
+
+/** Whether a NUL-separated environment block has exactly `entry` (`NAME=value`). */
+export function hasEntry(environ: Buffer, entry: string): boolean {
+  const wanted = Buffer.from(entry)
+  for (let at = environ.indexOf(wanted); at >= 0; at = environ.indexOf(wanted, at + 1)) {
+    const end = at + wanted.length
+    if ((at === 0 || environ[at - 1] === 0) && (end === environ.length || environ[end] === 0)) return true
+  }
+  return false
+}
+
+export function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch {
+    return undefined // gone or withheld: the caller decides what not knowing means
+  }
+}

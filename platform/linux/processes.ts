@@ -1,0 +1,87 @@
+import { readFileSync, readlinkSync } from 'node:fs'
+import type { MarkedSweep, ProcessIdentity, Processes } from '../processes.ts'
+import { allPids, attempt, hasEntry, isAlive, readArgv, readStat, readUid, type Stat } from './proc.ts'
+
+const errno = (failure: unknown): string | undefined => (failure as NodeJS.ErrnoException).code
+
+function identify(pid: number): ProcessIdentity | undefined {
+  const stat = readStat(pid)
+  return stat === undefined ? undefined : { pid, startIdentity: stat.startIdentity }
+}
+
+function isRunning(process: ProcessIdentity): boolean {
+  const stat = readStat(process.pid)
+  return stat !== undefined && stat.startIdentity === process.startIdentity && isAlive(stat)
+}
+
+/** Living processes that `picks` accepts. */
+function alive(picks: (stat: Stat) => boolean): ProcessIdentity[] {
+  return allPids().flatMap((pid) => {
+    const stat = readStat(pid)
+    return stat !== undefined && isAlive(stat) && picks(stat) ? [{ pid, startIdentity: stat.startIdentity }] : []
+  })
+}
+
+/** An environment that cannot be read says nothing; a process older than `since` cannot belong, so only younger ones count. */
+function findMarked({ name, value, since }: { name: string; value: string; since?: ProcessIdentity }): MarkedSweep {
+  const uid = process.geteuid?.()
+  const earliest = since === undefined ? 0n : BigInt(since.startIdentity)
+  const sweep: MarkedSweep = { marked: [], unreadable: [] }
+  for (const pid of allPids()) {
+    if (pid === process.pid) continue
+    const stat = readStat(pid)
+    if (stat === undefined || !isAlive(stat) || BigInt(stat.startIdentity) < earliest || readUid(pid) !== uid) continue
+    const found = { pid, startIdentity: stat.startIdentity }
+    try {
+      if (
+        hasEntry(readFileSync(`/proc/${pid}/environ`), `${name}=${value}`) &&
+        identify(pid)?.startIdentity === found.startIdentity
+      ) {
+        sweep.marked.push(found)
+      }
+    } catch (failure) {
+      if (errno(failure) === 'EACCES' || errno(failure) === 'EPERM')
+        sweep.unreadable.push({ ...found, command: stat.command })
+      // anything else (ENOENT, ESRCH): it ended meanwhile
+    }
+  }
+  return sweep
+}
+
+/**
+ * Checks the identity, then signals the pid. Between the two the process could end and its pid be given away; the
+ * daemon closes that gap with pidfd.ts, the worker keeps this form since it must not load native code.
+ */
+export function signalChecked(target: ProcessIdentity, signal: NodeJS.Signals): 'sent' | 'gone' | 'denied' {
+  if (!isRunning(target)) return 'gone'
+  try {
+    process.kill(target.pid, signal)
+    return 'sent'
+  } catch (failure) {
+    if (errno(failure) === 'ESRCH') return 'gone'
+    if (errno(failure) === 'EPERM') return 'denied'
+    throw failure
+  }
+}
+
+let boot: string | undefined
+
+export const linuxProcesses: Processes = {
+  identify,
+  isRunning,
+  argv: readArgv,
+  cwd: (pid) => attempt(() => readlinkSync(`/proc/${pid}/cwd`)),
+  foregroundGroup(pid) {
+    const stat = readStat(pid)
+    return stat === undefined || stat.foreground <= 0 ? undefined : stat.foreground
+  },
+  membersOf({ group, session }) {
+    if (group === undefined && session === undefined) return []
+    return alive(
+      (stat) => (group === undefined || stat.group === group) && (session === undefined || stat.session === session),
+    )
+  },
+  findMarked,
+  signal: signalChecked,
+  bootId: () => (boot ??= readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()),
+}

@@ -1,0 +1,274 @@
+/**
+ * session.new as a transaction: everything is checked first; then the intent is durable, the worker initialized, the
+ * result durable, and only then told. Any failure behind the intent is compensated: no process, file or record stays.
+ */
+import { stat } from 'node:fs/promises'
+import { ulid } from 'ulid'
+import { TapFailure } from '../../kernel/hooks.ts'
+import { privateDir } from '../../kernel/secure-files.ts'
+import { coreFaults, Fault } from '../../protocol/fault.ts'
+import { HOOK_PROTOCOL_VERSION, type Initialize, type ResponseOf } from '../../protocol/worker/messages.ts'
+import { WORKER_INITIALIZE_MS, WRITE_DEDUP_ENTRIES } from '../../protocol/limits.ts'
+import { PROTOCOL_VERSION } from '../../protocol/version.ts'
+import type { LaunchPlan } from './api.ts'
+import { faults } from './faults.ts'
+import type { Host } from './host.ts'
+import { baseEnvironment, environmentProblem, profileEnvironment, type Environment } from './launch-env.ts'
+import { findProgram } from './program.ts'
+import type { SessionRecord } from './record.ts'
+import { message } from './registry.ts'
+import { absoluteCwd, changedMetadata, displayName, terminalSize, withoutWorktrees, type Size } from './request.ts'
+import { connectSession, programEnded, type Examine } from './runtime.ts'
+import type { Session } from './session.ts'
+import { sweepSession } from './examine.ts'
+import type { Spare } from './supply.ts'
+import { workerFault } from './worker-faults.ts'
+
+export interface NewSession {
+  readonly agent: string
+  readonly cols: number
+  readonly rows: number
+  readonly name?: string
+  readonly cwd?: string
+  readonly project?: string
+  readonly repo?: string
+  readonly branch?: string
+  readonly base_branch?: string
+  readonly metadata?: Readonly<Record<string, string>>
+  readonly search_path?: string
+  readonly input?: string
+}
+
+/** Everything that is known before a worker is taken. */
+interface Launch {
+  readonly plan: LaunchPlan & { agentBase: string; program: string }
+  readonly size: Size
+  readonly name: string | undefined
+  readonly metadata: Readonly<Record<string, string>>
+  readonly cwd: string
+  readonly executable: string
+}
+
+/** The created session, already told. Throws what contract/methods.md lists for session.new; then nothing is left. */
+export async function createSession(host: Host, params: NewSession, examine: Examine): Promise<Session> {
+  const launch = await check(host, params)
+  const spare = await host.supply.take()
+  let session: Session | undefined
+  try {
+    const env = environment(host, launch, spare)
+    session = host.registry.prepare(newRecord(host, launch, spare, env.base, params.input !== undefined))
+    await host.registry.store(session.record)
+    connectSession(host, session, spare.link, spare.scope, examine)
+    privateTmp(host, spare.sessionId)
+    const initialized = await initialize(host, launch, spare, env, session.record.transaction?.id ?? '')
+    await commit(host, session, initialized)
+    return session
+  } catch (failure) {
+    await compensate(host, spare, session)
+    throw failure
+  } finally {
+    host.supply.refill()
+  }
+}
+
+async function check(host: Host, params: NewSession): Promise<Launch> {
+  const size = terminalSize(params)
+  const name = displayName(params.name)
+  const metadata = changedMetadata({}, params.metadata ?? {})
+  withoutWorktrees(params)
+  const asked = absoluteCwd(params.cwd)
+  const plan = await planned(host, params.agent, asked)
+  const cwd = plan.cwd ?? host.kernel.paths.home
+  await checkDirectory(cwd)
+  const executable = await findProgram(plan.program, host.programs, params.search_path)
+  return { plan, size, name, metadata, cwd, executable }
+}
+
+async function planned(host: Host, agent: string, cwd: string | undefined): Promise<Launch['plan']> {
+  const empty: LaunchPlan = {
+    agent,
+    args: [],
+    env: {},
+    ...(cwd === undefined ? {} : { cwd }),
+    input: { bracketedPaste: false, submitDelayMs: 0, ready: 'grace', textPolicy: 'unrestricted' },
+    capabilities: { resume: false, fork: false },
+  }
+  let plan: LaunchPlan
+  try {
+    plan = await host.hooks.plan.promise(empty)
+  } catch (failure) {
+    throw failure instanceof TapFailure && failure.cause instanceof Fault ? failure.cause : failure
+  }
+  const { agentBase, program } = plan
+  if (agentBase === undefined || program === undefined) {
+    throw faults.agent_profile_not_found({ agent, directory: `${host.kernel.paths.config}/agents` })
+  }
+  return { ...plan, agentBase, program }
+}
+
+async function checkDirectory(cwd: string): Promise<void> {
+  const found = await stat(cwd).catch((failure: NodeJS.ErrnoException) => {
+    throw faults.cwd_failed({ cwd, problem: failure.code === 'ENOENT' ? 'does not exist' : failure.message }, failure)
+  })
+  if (!found.isDirectory()) throw faults.cwd_failed({ cwd, problem: 'is not a directory' })
+}
+
+function environment(host: Host, launch: Launch, spare: Spare): { base: Environment; profile: Environment } {
+  const base = baseEnvironment({
+    daemon: host.env,
+    allowlist: host.kernel.config.environment.allowlist,
+    tmpdir: host.kernel.paths.sessionTmp(spare.sessionId),
+  })
+  const profile = profileEnvironment(launch.plan.env)
+  const problem = environmentProblem(base, profile)
+  if (problem !== undefined) throw coreFaults.bad_request({ problem })
+  return { base, profile }
+}
+
+function newRecord(host: Host, launch: Launch, spare: Spare, base: Environment, initialInput: boolean): SessionRecord {
+  const { plan, size, name, metadata, cwd, executable } = launch
+  const at = new Date(host.kernel.clock.now()).toISOString()
+  const generation = String(spare.job.generation)
+  const { worker_id } = spare.link.negotiated
+  return {
+    info: {
+      id: spare.sessionId,
+      capabilities: { ...plan.capabilities },
+      ...(name === undefined ? {} : { name }),
+      agent: plan.agent,
+      agent_base: plan.agentBase,
+      cwd,
+      cwd_source: 'launch',
+      pid: 0,
+      runtime: { state: 'starting', runtime_generation: generation, worker_id },
+      ...size,
+      state: 'starting',
+      state_source: 'process',
+      ...(Object.keys(metadata).length === 0 ? {} : { metadata: { ...metadata } }),
+      created_at: at,
+      updated_at: at,
+    },
+    intent: 'run',
+    launch: {
+      executable,
+      args: [...plan.args],
+      cwd,
+      agent: plan.agent,
+      agent_base: plan.agentBase,
+      base_env_names: Object.keys(base),
+      profile_env_names: Object.keys(plan.env),
+      input: {
+        bracketed_paste: plan.input.bracketedPaste,
+        submit_delay_ms: plan.input.submitDelayMs,
+        text_policy: plan.input.textPolicy,
+        ready: plan.input.ready,
+      },
+    },
+    worker: {
+      worker_id,
+      generation: spare.job.generation,
+      process: { pid: spare.process.pid, start_identity: spare.process.startIdentity },
+      boot_id: host.processes.bootId(),
+      launch_daemon_id: host.kernel.daemonId,
+    },
+    transaction: { kind: 'create', id: `t-${ulid()}`, ...(initialInput ? { initial_input: true } : {}) },
+  }
+}
+
+function privateTmp(host: Host, sessionId: string): void {
+  const path = host.kernel.paths.sessionTmp(sessionId)
+  try {
+    privateDir(path, host.kernel.paths.cache)
+  } catch (failure) {
+    throw faults.session_tmpdir_unsafe({ path, problem: message(failure) }, failure)
+  }
+}
+
+async function initialize(
+  host: Host,
+  launch: Launch,
+  spare: Spare,
+  env: { base: Environment; profile: Environment },
+  transactionId: string,
+): Promise<ResponseOf<'initialized'>> {
+  const { workers, input } = host.kernel.config
+  const request: Initialize = {
+    session_id: spare.sessionId,
+    transaction_id: transactionId,
+    expected_worker_id: spare.link.negotiated.worker_id,
+    launch: { agent: launch.plan.agent, agent_base: launch.plan.agentBase },
+    executable: launch.executable,
+    arguments: [...launch.plan.args],
+    cwd: launch.cwd,
+    dimensions: { columns: launch.size.cols, rows: launch.size.rows },
+    environment: { ...env.profile },
+    base_environment: { ...env.base },
+    limits: {
+      output_history_bytes: workers.outputHistoryBytes,
+      subscriber_queue_bytes: workers.subscriberQueueBytes,
+      write_dedup_entries: WRITE_DEDUP_ENTRIES,
+      terminal_retention_ms: workers.terminalRetentionMs,
+    },
+    stop_policy: { grace_ms: workers.stopGraceMs },
+    hook_protocol_version: HOOK_PROTOCOL_VERSION,
+    public_protocol_version: PROTOCOL_VERSION,
+    ...(spare.link.version >= 7 ? { input_stall_ms: input.writeStallTimeoutMs } : {}),
+  }
+  try {
+    return await spare.link.request('initialize', { lease_id: spare.link.leaseId, initialize: request }, WORKER_INITIALIZE_MS)
+  } catch (failure) {
+    const fault = workerFault(spare.sessionId, failure, { cwd: launch.cwd })
+    if (fault instanceof Fault && fault.code === 'session_runtime_reconnecting') {
+      throw faults.worker_operation_failed({ id: spare.sessionId, problem: 'the worker ended while it started the program' }, failure)
+    }
+    throw fault
+  }
+}
+
+async function commit(host: Host, session: Session, initialized: ResponseOf<'initialized'>): Promise<void> {
+  const at = new Date(host.kernel.clock.now()).toISOString()
+  await host.registry.commit(session, (it) => {
+    const { transaction, ...record } = it
+    return {
+      ...record,
+      // A prompt that is not delivered yet lives in this daemon's memory only: such a creation is still open.
+      ...(transaction?.initial_input === true ? { transaction } : {}),
+      worker: { ...it.worker, runtime_id: initialized.runtime_id, child: initialized.child_process },
+      info: {
+        ...it.info,
+        pid: initialized.child_process.pid,
+        state: 'running',
+        runtime: {
+          state: 'live',
+          runtime_generation: String(it.worker.generation),
+          worker_id: it.worker.worker_id,
+          worker_instance_id: initialized.runtime_id,
+          started_at: at,
+          last_connected_at: at,
+        },
+      },
+    }
+  })
+  session.step('committed')
+  host.registry.admit(session)
+  host.log.info({ session_id: session.id, agent: session.info.agent, pid: session.info.pid }, 'session created')
+  host.registry.tell(session, 'session_created')
+  const { earlyExit } = session
+  session.earlyExit = undefined
+  if (earlyExit !== undefined) programEnded(host, session, earlyExit)
+}
+
+/** Undoes a creation that was not told. What cannot be undone keeps its record, and the next start goes on with it. */
+async function compensate(host: Host, spare: Spare, session: Session | undefined): Promise<void> {
+  const { sessionId } = spare
+  try {
+    if (session !== undefined) session.removed = true
+    await session?.disconnect()
+    await host.supply.discard(spare)
+    if (session?.record.worker.runtime_id !== undefined) await sweepSession(host, session)
+    await session?.close()
+    if (session !== undefined) await host.registry.forget(session)
+  } catch (failure) {
+    host.log.error({ session_id: sessionId, reason: 'create_compensation_pending', problem: message(failure) }, 'a failed creation is not undone yet')
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Finds out what became of a worker: joins its record with the supervisor's job, its socket and its journals. Decides
+ * only on proof: a worker is adopted when it is the recorded one, lost when it is proven gone, and otherwise left
+ * alone. Nothing is ever killed on a guess.
+ */
+import { delay } from '../../kernel/clock.ts'
+import type { InspectSnapshot } from '../../protocol/worker/messages.ts'
+import type { ProcessIdentity } from '../../platform/processes.ts'
+import type { JobState } from '../../platform/supervisor.ts'
+import type { Scope } from '../../kernel/scope.ts'
+import { jobOf, type Host } from './host.ts'
+import { readJournals, type WorkerJournal } from './journal.ts'
+import { message } from './registry.ts'
+import type { Session } from './session.ts'
+import { sweep, type SweepResult } from './sweep.ts'
+import { WorkerLink, WorkerRefusal } from './worker-link.ts'
+
+export type Finding =
+  /** The recorded worker answers; the connection is leased and has to be taken or closed. */
+  | { found: 'worker'; link: WorkerLink; scope: Scope; snapshot: InspectSnapshot }
+  /** The worker is gone; its journal says how the program ended. */
+  | { found: 'journal'; journal: WorkerJournal }
+  /** The worker is gone without a trace of the program's end. */
+  | { found: 'gone' }
+  | { found: 'incompatible' }
+  | { found: 'conflict'; reason: 'runtime_supervision_ambiguous' | 'runtime_identity_mismatch'; problem: string }
+  /** Nothing is known for now. */
+  | { found: 'unknown'; reason: 'runtime_supervision_unavailable' | 'worker_unavailable'; problem: string }
+
+/** A worker that runs accepts at once; this is for a machine under load. */
+const ANSWER_MS = 2_000
+const RETRY_MS = 100
+
+/** One look. A worker that does not answer is looked at again until ANSWER_MS is over, because it may just be ending. */
+export async function examine(host: Host, session: Session): Promise<Finding> {
+  const { clock } = host.kernel
+  const until = clock.monotonic() + ANSWER_MS
+  for (;;) {
+    const finding = await look(host, session)
+    const silent = finding.found === 'conflict' && finding.reason === 'runtime_supervision_ambiguous'
+    if (!silent || clock.monotonic() >= until) return finding
+    await delay(clock, RETRY_MS, host.scope.signal)
+  }
+}
+
+async function look(host: Host, session: Session): Promise<Finding> {
+  let job: JobState
+  try {
+    job = await host.supervisor.inspect(jobOf(session))
+  } catch (failure) {
+    return { found: 'unknown', reason: 'runtime_supervision_unavailable', problem: message(failure) }
+  }
+  if (job.state === 'mismatch') return { found: 'conflict', reason: 'runtime_identity_mismatch', problem: job.reason }
+  const recorded = recordedProcess(host, session)
+  // Without a job file the process itself is still proof of life.
+  const alive = job.state === 'running' || (job.state === 'absent' && recorded !== undefined && host.processes.isRunning(recorded))
+  if (!alive) return fromJournal(host, session)
+  if (job.state === 'running' && recorded !== undefined && !same(job.process, recorded)) {
+    return { found: 'conflict', reason: 'runtime_identity_mismatch', problem: 'the job is another process than the recorded worker' }
+  }
+  return ask(host, session)
+}
+
+async function ask(host: Host, session: Session): Promise<Finding> {
+  const scope = session.scope.child('worker connection')
+  try {
+    const link = await WorkerLink.open({
+      socketPath: host.kernel.paths.workerSocket(session.id),
+      daemonId: host.kernel.daemonId,
+      scope,
+      requestMs: ANSWER_MS,
+    })
+    const { snapshot } = await link.request('inspect', { lease_id: link.leaseId })
+    const problem = identityProblem(session, snapshot)
+    if (problem === undefined) return { found: 'worker', link, scope, snapshot }
+    await scope.close()
+    return { found: 'conflict', reason: 'runtime_identity_mismatch', problem }
+  } catch (failure) {
+    await scope.close()
+    if (failure instanceof WorkerRefusal && failure.error.code === 'worker_protocol_incompatible') return { found: 'incompatible' }
+    if (failure instanceof WorkerRefusal) return { found: 'unknown', reason: 'worker_unavailable', problem: failure.message }
+    // Present but silent: it may still own a live terminal.
+    return { found: 'conflict', reason: 'runtime_supervision_ambiguous', problem: message(failure) }
+  }
+}
+
+function identityProblem(session: Session, snapshot: InspectSnapshot): string | undefined {
+  const { worker } = session.record
+  if (snapshot.session_id !== session.id) return 'the worker serves another session'
+  if (snapshot.worker_id !== worker.worker_id) return 'the worker has another id'
+  if (worker.runtime_id !== undefined && snapshot.runtime_id !== worker.runtime_id) return 'the worker has another runtime'
+  if (snapshot.worker_process.pid !== worker.process.pid || snapshot.worker_process.start_identity !== worker.process.start_identity) {
+    return 'the worker is another process'
+  }
+  return undefined
+}
+
+function fromJournal(host: Host, session: Session): Finding {
+  const journals = readJournals(host.kernel.paths.journals(session.id), session.id)
+  if ('unreadable' in journals) return { found: 'gone' }
+  const { worker_id, generation } = session.record.worker
+  const own = journals.find((it) => it.workerId === worker_id && it.generation === generation)
+  return own?.exit === undefined ? { found: 'gone' } : { found: 'journal', journal: own }
+}
+
+/** The recorded worker process, undefined when its identity belongs to an earlier boot. */
+export function recordedProcess(host: Host, session: Session): ProcessIdentity | undefined {
+  const { process, boot_id } = session.record.worker
+  return boot_id === host.processes.bootId() ? { pid: process.pid, startIdentity: process.start_identity } : undefined
+}
+
+const same = (a: ProcessIdentity, b: ProcessIdentity): boolean => a.pid === b.pid && a.startIdentity === b.startIdentity
+
+/** Ends processes carrying a marker of this session's runtimes: the recorded one and those its journals prove. */
+export function sweepSession(host: Host, session: Session): Promise<SweepResult> {
+  const journals = readJournals(host.kernel.paths.journals(session.id), session.id)
+  const proven = 'unreadable' in journals ? [] : journals.map((it) => it.runtimeId)
+  const runtimeIds = [...new Set([session.record.worker.runtime_id, ...proven])].filter((it) => it !== undefined)
+  const since = recordedProcess(host, session)
+  // Another boot: nothing of that runtime can exist.
+  if (runtimeIds.length === 0 || since === undefined) return Promise.resolve({ surviving: [], unreadable: [] })
+  return sweep({
+    processes: host.processes,
+    clock: host.kernel.clock,
+    signal: host.scope.signal,
+    runtimeIds,
+    since,
+    graceMs: host.kernel.config.workers.sweepGraceMs,
+  })
+}

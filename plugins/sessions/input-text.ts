@@ -1,0 +1,45 @@
+/**
+ * How text becomes terminal input. Pure. A pasted body is framed only when the program asked for it, and cannot end
+ * its own frame; the submit key is a fragment of its own, so that it never lands inside a paste burst.
+ */
+import { MAX_INPUT_TEXT_BYTES } from '../../protocol/limits.ts'
+import { utf8Bytes } from '../../protocol/scalars.ts'
+import { faults } from './faults.ts'
+import type { InputRules } from './record.ts'
+
+export const PASTE_START = '\x1b[200~'
+export const PASTE_END = '\x1b[201~'
+// The introducer as ESC [, as the C1 character U+009B, and as what a byte 0x9b becomes in decoded text.
+const PASTE_MARK = /(?:\x1b\[|\u009b)20[01]~/g // eslint-disable-line no-control-regex
+
+/** Removes paste marks until none is left: removing one may join the halves of another (FC-7278, FC-b14e). */
+export function withoutPasteMarks(text: string): string {
+  for (let current = text; ; ) {
+    const next = current.replace(PASTE_MARK, '')
+    if (next === current) return current
+    current = next
+  }
+}
+
+/** Throws session_input_rejected for text that is too long or holds what the runtime's text policy excludes. */
+export function checkText(text: string, policy: InputRules['text_policy']): void {
+  if (utf8Bytes(text) > MAX_INPUT_TEXT_BYTES) throw faults.session_input_rejected({ problem: `text is over ${MAX_INPUT_TEXT_BYTES} bytes` })
+  // eslint-disable-next-line no-control-regex
+  if (policy === 'hermes_safe_text' && /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/.test(text)) {
+    throw faults.session_input_rejected({ problem: 'text has control characters other than line feed and tab' })
+  }
+}
+
+export interface Fragment {
+  readonly bytes: string
+  readonly delay_after_ms: number
+}
+
+/** Fragments of one input: the body, if there is one, then the submit key. */
+export function inputFragments(text: string, rules: InputRules, programPastes: boolean): Fragment[] {
+  const submit = { bytes: Buffer.from('\r').toString('base64'), delay_after_ms: 0 }
+  if (text === '') return [submit]
+  const framed = rules.bracketed_paste && programPastes
+  const body = framed ? `${PASTE_START}${withoutPasteMarks(text)}${PASTE_END}` : text
+  return [{ bytes: Buffer.from(body, 'utf8').toString('base64'), delay_after_ms: rules.submit_delay_ms }, submit]
+}

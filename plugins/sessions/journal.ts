@@ -1,0 +1,92 @@
+/**
+ * Reads what workers wrote about themselves (contract/environment.md §5, schema 4): evidence for a worker that cannot
+ * be asked any more. Never written here.
+ */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import * as v from 'valibot'
+import { readPrivate } from '../../kernel/secure-files.ts'
+import type { ProcessIdentity } from '../../platform/processes.ts'
+import type { ChildExit } from '../../protocol/worker/messages.ts'
+
+const READABLE_SCHEMA = 4
+const MAX_JOURNAL_BYTES = 1_048_576
+const text = v.pipe(v.string(), v.minLength(1))
+const Nullish = <S extends v.GenericSchema>(schema: S) => v.optional(v.nullable(schema))
+
+const Journal = v.object({
+  schema_version: v.literal(READABLE_SCHEMA),
+  session_id: text,
+  worker_id: text,
+  generation: v.union([v.number(), v.string()]),
+  runtime_id: Nullish(text),
+  worker_pid: v.number(),
+  worker_start_identity: v.string(),
+  phase: v.picklist(['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted']),
+  outcome: Nullish(
+    v.object({
+      exit_code: Nullish(v.number()),
+      signal: Nullish(v.number()),
+      exited_at: Nullish(v.union([v.number(), v.string()])),
+      reason: Nullish(v.string()),
+      output_force_closed: Nullish(v.boolean()),
+    }),
+  ),
+})
+
+export interface WorkerJournal {
+  readonly workerId: string
+  readonly generation: number
+  readonly runtimeId: string | undefined
+  readonly worker: ProcessIdentity
+  readonly phase: v.InferOutput<typeof Journal>['phase']
+  /** Set when the end of the program was observed and its output complete. */
+  readonly exit: ChildExit | undefined
+}
+
+/** All journals of a session, or why they cannot be used as evidence: a missing directory is no journal. */
+export function readJournals(directory: string, sessionId: string): readonly WorkerJournal[] | { unreadable: string } {
+  let names: string[]
+  try {
+    names = readdirSync(directory)
+  } catch (failure) {
+    return (failure as NodeJS.ErrnoException).code === 'ENOENT' ? [] : { unreadable: (failure as Error).message }
+  }
+  const journals: WorkerJournal[] = []
+  for (const name of names) {
+    if (!name.endsWith('.json') || name.startsWith('.')) continue
+    try {
+      const bytes = readPrivate(join(directory, name), MAX_JOURNAL_BYTES)
+      if (bytes === undefined) continue
+      const journal = v.parse(Journal, JSON.parse(bytes.toString('utf8')))
+      if (journal.session_id !== sessionId) return { unreadable: `${name} belongs to another session` }
+      journals.push(toJournal(journal))
+    } catch (failure) {
+      return { unreadable: `${name}: ${failure instanceof Error ? failure.message : String(failure)}` }
+    }
+  }
+  return journals
+}
+
+function toJournal(raw: v.InferOutput<typeof Journal>): WorkerJournal {
+  const exit = raw.phase === 'terminal' && raw.outcome != null ? toExit(raw.outcome) : undefined
+  return {
+    workerId: raw.worker_id,
+    generation: Number(raw.generation),
+    runtimeId: raw.runtime_id ?? undefined,
+    worker: { pid: raw.worker_pid, startIdentity: raw.worker_start_identity },
+    phase: raw.phase,
+    exit,
+  }
+}
+
+function toExit(outcome: NonNullable<v.InferOutput<typeof Journal>['outcome']>): ChildExit {
+  const at = typeof outcome.exited_at === 'string' ? Date.parse(outcome.exited_at) : (outcome.exited_at ?? 0)
+  return {
+    ...(outcome.exit_code == null ? {} : { code: outcome.exit_code }),
+    ...(outcome.signal == null ? {} : { signal: outcome.signal }),
+    stopped_by_user: outcome.reason === 'stopped' || outcome.reason === 'stopped_by_user',
+    exited_at_ms: at,
+    output_force_closed: outcome.output_force_closed ?? false,
+  }
+}

@@ -1,0 +1,8 @@
+import type { Handler } from '../../../kernel/plugin.ts'
+import type contract from '../contract.ts'
+import type { Registry } from '../registry.ts'
+
+export const inspect =
+  (registry: Registry): Handler<(typeof contract.methods)['session.inspect']> =>
+  (id) =>
+    registry.get(id).info

@@ -1,0 +1,31 @@
+import type { Handler } from '../../../kernel/plugin.ts'
+import type contract from '../contract.ts'
+import { checkText } from '../input-text.ts'
+import { createSession } from '../create.ts'
+import { tracked, type Host } from '../host.ts'
+import { deliverInitialInput } from '../input.ts'
+import { removeSession } from '../remove.ts'
+import type { Examine } from '../runtime.ts'
+import { faults } from '../faults.ts'
+
+export const newSession =
+  (host: Host, examine: Examine): Handler<(typeof contract.methods)['session.new']> =>
+  async (params) => {
+    const { input } = params
+    if (input !== undefined) checkText(input, 'unrestricted')
+    const session = await tracked(host, createSession(host, params, examine))
+    if (input === undefined) return session.info
+    try {
+      await deliverInitialInput(host, session, input, params.accept_startup_grace === true)
+    } catch (failure) {
+      await session.enqueue(() => removeSession(host, session, false)).catch((problem: unknown) => {
+        host.log.error({ session_id: session.id, err: problem }, 'a session without its first input could not be rolled back')
+      })
+      throw failure
+    }
+    await session.enqueue(async () => {
+      if (session.removed) throw faults.session_not_found({ id: session.id })
+      await host.registry.commit(session, ({ transaction: _delivered, ...record }) => record)
+    })
+    return { ...session.info, applied_input: true }
+  }

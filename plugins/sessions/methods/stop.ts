@@ -1,0 +1,12 @@
+import type { Handler } from '../../../kernel/plugin.ts'
+import type { Settle } from '../adopt.ts'
+import type contract from '../contract.ts'
+import { tracked, type Host } from '../host.ts'
+import { stopSession } from '../stop.ts'
+
+export const stop =
+  (host: Host, settle: Settle): Handler<(typeof contract.methods)['session.stop']> =>
+  async (id) => {
+    const session = host.registry.get(id)
+    return { stopped: await tracked(host, session.enqueue(() => stopSession(host, session, settle))) }
+  }

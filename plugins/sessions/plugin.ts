@@ -1,0 +1,154 @@
+/** Wires the sessions plugin; what each part does is said there. */
+import { AsyncSeriesWaterfallHook, SyncHook } from 'tapable'
+import { delay } from '../../kernel/clock.ts'
+import { informing } from '../../kernel/hooks.ts'
+import { definePlugin, type Kernel } from '../../kernel/plugin.ts'
+import { Fault } from '../../protocol/fault.ts'
+import { join } from 'node:path'
+import { detachedSupervisor, pinnedProcesses } from '../../platform/index.ts'
+import type { Processes } from '../../platform/processes.ts'
+import type { Supervisor } from '../../platform/supervisor.ts'
+import { Adoption } from './adopt.ts'
+import { Sessions, type LaunchPlan, type SessionHooks, type SessionService } from './api.ts'
+import { Attachments } from './attach.ts'
+import contract from './contract.ts'
+import { guardOrigin } from './guard.ts'
+import type { Host } from './host.ts'
+import { loginPath } from './login-path.ts'
+import { attach } from './methods/attach.ts'
+import { detach } from './methods/detach.ts'
+import { input } from './methods/input.ts'
+import { inspect } from './methods/inspect.ts'
+import { list } from './methods/list.ts'
+import { newSession } from './methods/new.ts'
+import { output } from './methods/output.ts'
+import { read } from './methods/read.ts'
+import { remove, removeAcceptingUnconfirmed } from './methods/remove.ts'
+import { rename } from './methods/rename.ts'
+import { resize } from './methods/resize.ts'
+import { runtimeInventory } from './methods/runtime-inventory.ts'
+import { screen } from './methods/screen.ts'
+import { setMetadata } from './methods/set-metadata.ts'
+import { stop } from './methods/stop.ts'
+import { Waiters } from './observe.ts'
+import type { SessionInfo } from './types.ts'
+import { sessionTable } from './record.ts'
+import { Registry } from './registry.ts'
+import { Supply, type WorkerProgram } from './supply.ts'
+import { workerProgram } from './worker-program.ts'
+
+/** What this plugin takes from outside the kernel. */
+export interface SessionEdges {
+  /** Environment of the daemon. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly worker: (env: SessionEdges['env']) => WorkerProgram
+  readonly processes: Processes
+  readonly supervisor: (kernel: Kernel, processes: Processes) => Supervisor
+}
+
+/** A stopping daemon gives transactions in flight this long; what is left is finished by the next start. */
+const DRAIN_MS = 5_000
+
+const defaults: SessionEdges = {
+  env: process.env,
+  worker: workerProgram,
+  processes: pinnedProcesses,
+  supervisor(kernel, processes) {
+    if (kernel.config.supervisor === 'systemd') {
+      throw new Fault({ class: 'runtime', code: 'worker_manager_unavailable', msg: 'the systemd supervisor is not available in this build', recover: 'set supervisor.kind to auto or detached' })
+    }
+    const { paths, clock } = kernel
+    return detachedSupervisor({ state: paths.state, processes, clock, workerLog: (id) => join(paths.logs, `pohunek-session-${id}.jsonl`) })
+  },
+}
+
+export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
+  definePlugin({
+    contract,
+    needs: {},
+    provides: Sessions,
+    setup({ kernel, scope, log, publish }) {
+      const edges = { ...defaults, ...given }
+      const { clock, config, paths, lifecycle } = kernel
+      const supervisor = scope.own('supervisor', edges.supervisor(kernel, edges.processes))
+      const registry = new Registry({ table: kernel.tables.table(sessionTable), publish, clock, log, scope: scope.child('sessions') })
+      const hooks: SessionHooks = Object.freeze({
+        plan: new AsyncSeriesWaterfallHook<[LaunchPlan]>(['plan']),
+        ended: informing(new SyncHook<[SessionInfo]>(['session']), 'ended', (failure) => log.error({ err: failure }, 'a hook failed')),
+      })
+      const host: Host = {
+        kernel,
+        log,
+        scope,
+        publish,
+        registry,
+        supervisor,
+        processes: edges.processes,
+        hooks,
+        env: edges.env,
+        inventory: [],
+        retained: [],
+        inFlight: new Set(),
+        attachments: new Attachments(scope.child('attach'), publish),
+        supply: new Supply({
+          supervisor,
+          program: edges.worker(edges.env),
+          paths,
+          daemonId: kernel.daemonId,
+          clock,
+          log,
+          scope: scope.child('workers'),
+          spares: config.workers.spares,
+        }),
+        programs: {
+          configured: config.environment.searchPath,
+          path: edges.env['PATH'],
+          login: loginPath(edges.env, clock, scope.signal, (problem) => log.warn({ problem }, 'the PATH of the login shell is not known')),
+        },
+      }
+      const adoption = new Adoption(host)
+      const waiters = new Waiters()
+      lifecycle.load.tap('sessions', () => registry.load())
+      lifecycle.reconcile.tapPromise('sessions', () => adoption.reconcile())
+      lifecycle.ready.tap('sessions', () => {
+        adoption.announce()
+        host.supply.refill(0)
+      })
+      lifecycle.drain.tapPromise('sessions', () => drain(host))
+      kernel.admit.tap('sessions', (request) => guardOrigin(registry, kernel.daemonId, request))
+      scope.own(
+        'doctor',
+        kernel.diagnostics.add({ name: 'supervisor', required: true, run: () => ({ status: 'ok', detail: `${supervisor.kind}: workers outlive the daemon` }) }),
+      )
+      return {
+        service: { hooks, get: (id) => registry.find(id)?.info, list: () => registry.list() } satisfies SessionService,
+        methods: {
+          'session.new': newSession(host, adoption.examineSoon),
+          'session.list': list(registry),
+          'session.inspect': inspect(registry),
+          'session.stop': stop(host, adoption.settle),
+          'session.remove': remove(host),
+          'session.remove_accepting_unconfirmed': removeAcceptingUnconfirmed(host),
+          'session.rename': rename(registry),
+          'session.set_metadata': setMetadata(registry),
+          'session.resize': resize(host),
+          'session.attach': attach(host),
+          'session.detach': detach(host.attachments),
+          'session.input': input(host),
+          'session.screen': screen(registry),
+          'session.read': read(registry),
+          'session.output': output(registry, waiters),
+          'session.runtime_inventory': runtimeInventory(host),
+        },
+        streams: { attach: (id, stream) => host.attachments.redeem(id, stream) },
+      }
+    },
+  })
+
+async function drain(host: Host): Promise<void> {
+  if (host.inFlight.size === 0) return
+  const late = new AbortController()
+  await Promise.race([Promise.allSettled([...host.inFlight]), delay(host.kernel.clock, DRAIN_MS, late.signal)]).finally(() => late.abort())
+}
+
+export default sessionsPlugin()

@@ -1,0 +1,23 @@
+/** Deletes what a session left in files: sockets, journals, logs, temporary directory. Names come from ids, never from users. */
+import { readdir, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Paths } from '../../kernel/paths.ts'
+import { PATH_SAFE_SESSION_ID } from '../../protocol/scalars.ts'
+
+/** Nothing of these is an error when it is not there. Throws what the system refused. */
+export async function purgeFiles(paths: Paths, sessionId: string): Promise<void> {
+  if (!PATH_SAFE_SESSION_ID.test(sessionId)) return
+  const remove = (path: string): Promise<void> => rm(path, { recursive: true, force: true })
+  await Promise.all([
+    remove(dirname(paths.workerSocket(sessionId))),
+    remove(paths.journals(sessionId)),
+    remove(paths.sessionTmp(sessionId)),
+    ...(await logFiles(paths, sessionId)).map(remove),
+  ])
+}
+
+async function logFiles(paths: Paths, sessionId: string): Promise<string[]> {
+  const name = `pohunek-session-${sessionId}.jsonl`
+  const names = await readdir(paths.logs).catch(() => [])
+  return names.filter((it) => it === name || it.startsWith(`${name}.`)).map((it) => join(paths.logs, it))
+}

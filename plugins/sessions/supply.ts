@@ -1,0 +1,208 @@
+/**
+ * Workers for new sessions. A spare is a started, negotiated, leased, uninitialized worker under a session id minted
+ * beforehand, so that creating a session costs one round trip. A spare belongs to nothing durable: it ends by itself
+ * when the connection of its controller closes, so a daemon that stops or dies leaks none.
+ */
+import { ulid } from 'ulid'
+import { delay, type Clock } from '../../kernel/clock.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { Paths } from '../../kernel/paths.ts'
+import type { Scope } from '../../kernel/scope.ts'
+import { WORKER_CONNECT_MS, WORKER_CONNECT_RETRY_MS, WORKER_INITIALIZE_MS } from '../../protocol/limits.ts'
+import type { ProcessIdentity } from '../../platform/processes.ts'
+import type { Supervisor, WorkerJob } from '../../platform/supervisor.ts'
+import { purgeFiles } from './purge.ts'
+import { WorkerLink } from './worker-link.ts'
+
+/** How a worker process is started. */
+export interface WorkerProgram {
+  /** Absolute. */
+  readonly executable: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** A worker ready to be initialized. */
+export interface Spare {
+  readonly sessionId: string
+  readonly job: WorkerJob
+  readonly process: ProcessIdentity
+  readonly link: WorkerLink
+  /** Owns the connection; handed over to the session, or closed. */
+  readonly scope: Scope
+}
+
+export interface SupplyOptions {
+  readonly supervisor: Supervisor
+  readonly program: WorkerProgram
+  readonly paths: Paths
+  readonly daemonId: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly scope: Scope
+  /** Spares kept ready; 0 turns them off. */
+  readonly spares: number
+}
+
+/** A refill waits this long after a create, so that the new program's start has the machine for itself. */
+const REFILL_AFTER_MS = 50
+/** More spares than this dying within the window stop refilling until the window has passed. */
+const BUDGET = { max: 5, withinMs: 60_000 } as const
+/** A spare that died is retired at once; nothing in it is worth a grace. */
+const RETIRE_GRACE_MS = 200
+
+export class Supply {
+  readonly #options: SupplyOptions
+  readonly #ready: Spare[] = []
+  readonly #deaths: number[] = []
+  #starting = 0
+  #refill: Disposable | undefined
+  /** Discards nobody waits for; the end of this supply does. */
+  readonly #leaving = new Set<Promise<void>>()
+
+  constructor(options: SupplyOptions) {
+    this.#options = options
+    options.scope.defer('spare workers', () => this.#dismiss())
+  }
+
+  /** Spares that could be taken now. */
+  get ready(): number {
+    return this.#ready.length
+  }
+
+  /** A worker for one new session: a spare that is alive, else a fresh one. Faults as Supervisor.start. */
+  async take(): Promise<Spare> {
+    for (;;) {
+      const spare = this.#ready.shift()
+      if (spare === undefined) return this.#start()
+      if (spare.link.alive) return spare
+    }
+  }
+
+  /** Asks for spares again; cheap, returns at once. */
+  refill(afterMs = REFILL_AFTER_MS): void {
+    const { scope, spares } = this.#options
+    if (scope.closed || this.#refill !== undefined || this.#ready.length + this.#starting >= spares) return
+    this.#refill = scope.after(Math.max(afterMs, this.#pause()), 'refill spares', () => {
+      this.#refill = undefined
+      void this.#fill()
+    })
+  }
+
+  /** Gives up a worker that was never initialized, or whose initialization failed: ends it and forgets its job. */
+  async discard(spare: Spare): Promise<void> {
+    spare.link.close()
+    await spare.scope.close()
+    await this.#options.supervisor.retire(spare.job, RETIRE_GRACE_MS)
+    await purgeFiles(this.#options.paths, spare.sessionId)
+  }
+
+  async #fill(): Promise<void> {
+    if (this.#options.scope.closed) return
+    this.#starting++
+    try {
+      const spare = await this.#start()
+      if (this.#options.scope.closed) return await this.discard(spare)
+      this.#ready.push(spare)
+      spare.link.attend(
+        () => undefined,
+        () => this.#died(spare),
+      )
+    } catch (failure) {
+      if (this.#options.scope.closed) return
+      this.#deaths.push(this.#options.clock.monotonic())
+      this.#options.log.warn({ problem: failure instanceof Error ? failure.message : String(failure) }, 'no spare worker')
+    } finally {
+      this.#starting--
+    }
+    this.refill()
+  }
+
+  #died(spare: Spare): void {
+    const at = this.#ready.indexOf(spare)
+    if (at < 0 || this.#options.scope.closed) return // it was taken, or the daemon stops
+    this.#ready.splice(at, 1)
+    this.#deaths.push(this.#options.clock.monotonic())
+    this.#options.log.warn({ session_id: spare.sessionId }, 'a spare worker ended')
+    // What fails here is found as an ended job at the next start.
+    const leaving = this.discard(spare)
+      .catch(() => undefined)
+      .finally(() => this.#leaving.delete(leaving))
+    this.#leaving.add(leaving)
+    this.refill()
+  }
+
+  /** How long to wait so that no more than the budget die within its window. */
+  #pause(): number {
+    const now = this.#options.clock.monotonic()
+    while (this.#deaths[0] !== undefined && this.#deaths[0] <= now - BUDGET.withinMs) this.#deaths.shift()
+    return this.#deaths.length >= BUDGET.max ? (this.#deaths[0] ?? now) + BUDGET.withinMs - now : 0
+  }
+
+  async #start(): Promise<Spare> {
+    const { supervisor, program, paths, daemonId, scope } = this.#options
+    const sessionId = `s-${ulid()}`
+    const job: WorkerJob = { sessionId, generation: 1 }
+    const process = await supervisor.start(
+      {
+        ...job,
+        executable: program.executable,
+        args: [...program.args, ...workerArguments(paths, job)],
+        env: program.env,
+      },
+      scope.signal,
+    )
+    const mine = scope.child(`worker ${sessionId}`)
+    try {
+      const link = await openLink({ socketPath: paths.workerSocket(sessionId), daemonId, scope: mine, clock: this.#options.clock })
+      return { sessionId, job, process, link, scope: mine }
+    } catch (failure) {
+      await mine.close()
+      await supervisor.retire(job, RETIRE_GRACE_MS)
+      await purgeFiles(paths, sessionId)
+      throw failure
+    }
+  }
+
+  async #dismiss(): Promise<void> {
+    const spares = this.#ready.splice(0)
+    await Promise.all([...spares.map((spare) => this.discard(spare)), ...this.#leaving])
+  }
+}
+
+/** Command line of one worker. Supervisors give it the descriptor it says READY on. */
+function workerArguments(paths: Paths, job: WorkerJob): string[] {
+  const flags = {
+    'session-id': job.sessionId,
+    'worker-generation': String(job.generation),
+    'daemon-socket-path': paths.daemonSocket,
+    'control-socket-path': paths.workerSocket(job.sessionId),
+    'state-root': paths.state,
+    'ready-fd': '3',
+  }
+  return Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, value])
+}
+
+/** Connects with retries until `deadlineMs` is over; then the last failure is thrown. Refusals are not retried. */
+export async function openLink(options: {
+  socketPath: string
+  daemonId: string
+  scope: Scope
+  clock: Clock
+  deadlineMs?: number
+}): Promise<WorkerLink> {
+  const { clock, scope } = options
+  const until = clock.monotonic() + (options.deadlineMs ?? WORKER_CONNECT_MS)
+  for (;;) {
+    try {
+      return await WorkerLink.open({ ...options, requestMs: WORKER_INITIALIZE_MS })
+    } catch (failure) {
+      if (!isConnectFailure(failure) || clock.monotonic() + WORKER_CONNECT_RETRY_MS > until) throw failure
+    }
+    await delay(clock, WORKER_CONNECT_RETRY_MS, scope.signal)
+  }
+}
+
+/** The socket is not there or nobody accepts on it. */
+export const isConnectFailure = (failure: unknown): boolean =>
+  failure instanceof Error && 'code' in failure && ['ENOENT', 'ECONNREFUSED', 'EAGAIN'].includes(String(failure.code))

@@ -1,0 +1,10 @@
+import type { Handler, Kernel } from '../../../kernel/plugin.ts'
+import { capabilities } from '../capabilities.ts'
+import type contract from '../contract.ts'
+
+export const readCapabilities =
+  (
+    kernel: Pick<Kernel, 'surface' | 'daemonId' | 'daemonVersion'>,
+  ): Handler<(typeof contract.methods)['daemon.capabilities']> =>
+  () =>
+    capabilities(kernel.surface(), kernel)

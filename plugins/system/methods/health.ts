@@ -1,0 +1,6 @@
+import type { Handler } from '../../../kernel/plugin.ts'
+import type contract from '../contract.ts'
+
+export const health =
+  (daemonVersion: string): Handler<(typeof contract.methods)['daemon.health']> =>
+  (_, call) => ({ status: 'ok', daemon_version: daemonVersion, protocol_version: call.version })

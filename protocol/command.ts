@@ -1,0 +1,113 @@
+/**
+ * A CLI command as data: what it takes, what it needs, and one function that runs it against a context. The parser,
+ * --help, completions and both CLI bundles read the same objects; nothing keeps a second list.
+ */
+import type { Contract, MethodName, ParamsInput, Result } from './contract.ts'
+
+export interface Argument {
+  readonly name: string
+  readonly about: string
+  readonly optional?: boolean
+  /** Completed with live session ids. */
+  readonly session?: boolean
+  readonly choices?: readonly string[]
+}
+
+export interface Flag {
+  /** Long name without dashes. */
+  readonly name: string
+  readonly about: string
+  /** Placeholder of the value in help; a flag without one takes no value. */
+  readonly value?: string
+  readonly repeat?: boolean
+  readonly aliases?: readonly string[]
+  readonly short?: string
+  /** The value is a decimal integer in this range. */
+  readonly integer?: { readonly minimum: number; readonly maximum: number }
+  readonly choices?: readonly string[]
+  readonly hidden?: boolean
+}
+
+/** Parsed arguments and flags of one call. */
+export interface Input {
+  argument(name: string): string | undefined
+  has(flag: string): boolean
+  /** Last value of a flag. */
+  value(flag: string): string | undefined
+  values(flag: string): readonly string[]
+  integer(flag: string): number | undefined
+}
+
+/** Human output; every text in it is untrusted and escaped by the renderer. */
+export type Block =
+  | { readonly table: { readonly columns: readonly string[]; readonly rows: readonly (readonly string[])[] } }
+  | { readonly fields: readonly (readonly [name: string, value: string])[] }
+  | { readonly line: string }
+  /** Text of a terminal: escaped only when it goes to one. */
+  | { readonly stream: string }
+  /** Our own text, printed as it is. */
+  | { readonly verbatim: string }
+
+export interface Outcome {
+  /** `ok` of the JSON envelope. */
+  readonly ok: unknown
+  readonly human: readonly Block[]
+  /** Lines for stderr, human form only. */
+  readonly notes?: readonly string[]
+  /** Default 0. */
+  readonly exitCode?: number
+}
+
+export interface CallOptions {
+  /** Deadline of the answer, milliseconds. */
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+}
+
+export interface CommandContext {
+  /** Sends one request; throws the typed error of the answer. */
+  call(method: string, params: unknown, options?: CallOptions): Promise<unknown>
+  /** Session id behind a target: an id, `local/<id>`, a unique display name or a unique id prefix. */
+  session(target: string): Promise<string>
+  /** All of standard input as UTF-8. */
+  readInput(): Promise<string>
+  /** Attaches this terminal; answers the exit code of the attach contract. */
+  attach(sessionId: string): Promise<number>
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** undefined when the directory was deleted. */
+  readonly cwd: string | undefined
+  readonly home: string | undefined
+  /** Resolves `.`, `..` and doubled slashes of a path against a directory. */
+  resolvePath(base: string, path: string): string
+}
+
+/** `call` with the types of one contract. */
+export type TypedCall<C extends Contract> = <M extends MethodName<C>>(
+  method: M,
+  params: ParamsInput<C['methods'][M]>,
+  options?: CallOptions,
+) => Promise<Result<C['methods'][M]>>
+
+export interface Command {
+  /** Words that select it, e.g. ['session', 'list']. */
+  readonly path: readonly string[]
+  /** Other spellings of the last word. */
+  readonly aliases?: readonly string[]
+  readonly about: string
+  /** More lines for --help. */
+  readonly details?: readonly string[]
+  readonly arguments: readonly Argument[]
+  readonly flags: readonly Flag[]
+  /** Sets of flags and arguments of which one at most may be given. */
+  readonly exclusive?: readonly (readonly string[])[]
+  readonly hidden?: boolean
+  /** Takes --json. */
+  readonly json: boolean
+  /** Plugin whose methods it calls; a daemon without it is answered with the plugin's name. */
+  readonly plugin?: string
+  /** Pure. A usage problem that the flags alone do not show; nothing was dialled yet. */
+  readonly check?: (input: Input) => string | undefined
+  run(context: CommandContext, input: Input): Promise<Outcome>
+}
+
+export const JSON_FLAG: Flag = { name: 'json', about: 'print one JSON document' }

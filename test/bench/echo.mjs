@@ -1,0 +1,124 @@
+// F3, F4: from a key to its echo, in an idle session and while another session of the same server floods.
+import { rmSync, writeFileSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+import { READY, echoing, flooding, payload } from './programs.mjs'
+import { bin } from './roots.mjs'
+import { median, percentile } from './stats.mjs'
+import { Terminal } from './terminal.mjs'
+import { now } from './stats.mjs'
+
+const SIZE = { cols: 200, rows: 50 }
+/** Characters that no repaint and no control sequence of either side contains. */
+const KEYS = '@#=~_!%&'
+
+export async function echo(bench) {
+  const { root } = bench.base()
+  const argv = echoing(root.path)
+  root.profile('echo', argv)
+  const product = await bench.product()
+  const peer = bench.tmux()
+  const clients = {}
+  const errors = []
+  const open = async (name, make) => {
+    try {
+      const client = await make()
+      await client.until(READY, 10_000)
+      clients[name] = client
+    } catch (problem) {
+      errors.push(`${name}: ${problem.message}`)
+    }
+  }
+  const sessions = []
+  if (product !== undefined) {
+    // A session of its own for each way, so that no echo also goes to the other clients.
+    const session = async () => {
+      const made = await product.wire.call('session.new', { agent: 'echo', ...SIZE })
+      sessions.push(made)
+      return made.id
+    }
+    await open('direct', async () => product.wire.attach(await session(), { way: 'direct', ...SIZE }))
+    await open('daemon', async () => product.wire.attach(await session(), { way: 'daemon', ...SIZE }))
+    await open(
+      'client',
+      async () => new Terminal(bin('pohunek'), ['attach', await session()], { env: root.env, ...SIZE }),
+    )
+  }
+  if (peer !== undefined) {
+    peer.session('echo', argv, SIZE)
+    await open('peer', async () => peer.attach('echo', SIZE))
+  }
+  await pause(300)
+
+  let count = 0
+  const key = async (client) => {
+    const char = KEYS[count++ % KEYS.length]
+    const seen = client.until(char, 5_000)
+    const began = now()
+    client.write(char)
+    return (await seen) - began
+  }
+  const report = (line, times) => {
+    for (const name of ['direct', 'daemon', 'client']) {
+      const problems = errors.filter((it) => it.startsWith(`${name}:`) || it.startsWith('peer:'))
+      const note =
+        name === 'direct' && clients.direct?.way === 'daemon' ? ['no direct way offered: through the daemon'] : []
+      bench.report(`${line}.${name}.p50`, { ours: times[name], peer: times.peer, errors: problems }, note, median)
+      bench.report(`${line}.${name}.p99`, { ours: times[name], peer: times.peer, errors: [] }, [], (it) =>
+        percentile(it, 0.99),
+      )
+    }
+  }
+  const empty = () => ({ direct: [], daemon: [], client: [], peer: [] })
+  const keys = bench.quick ? 100 : 500
+  const order = (round) => {
+    const names = Object.keys(clients)
+    return names.map((_, index) => names[(index + round) % names.length])
+  }
+  const press = async (name, times, gapMs) => {
+    if (clients[name] === undefined) return
+    try {
+      times[name].push(await key(clients[name]))
+    } catch (problem) {
+      errors.push(`${name}: ${problem.message}`)
+      delete clients[name]
+    }
+    await pause(gapMs)
+  }
+
+  if (bench.wants('F3')) {
+    const times = empty()
+    const warm = empty()
+    for (let round = 0; round < 20; round++) for (const name of order(round)) await press(name, warm, 2)
+    for (let round = 0; round < keys; round++) for (const name of order(round)) await press(name, times, 2)
+    report('F3', times)
+  }
+  if (bench.wants('F4')) {
+    const { path } = payload(root.path, 'ascii', 4_000_000)
+    const ourFlag = `${root.path}/flood.ours`
+    const peerFlag = `${root.path}/flood.peer`
+    if (product !== undefined) {
+      root.profile('flood', flooding(root.path, 'flood-ours', path, ourFlag))
+      sessions.push(await product.wire.call('session.new', { agent: 'flood', ...SIZE }))
+    }
+    peer?.session('flood', flooding(root.path, 'flood-peer', path, peerFlag), SIZE)
+    const times = empty()
+    const blocks = bench.quick ? 4 : 10
+    for (let block = 0; block < blocks; block++) {
+      for (const side of block % 2 === 0 ? ['ours', 'peer'] : ['peer', 'ours']) {
+        const names = order(block).filter((name) => (name === 'peer') === (side === 'peer'))
+        if (names.length === 0) continue
+        const flag = side === 'ours' ? ourFlag : peerFlag
+        writeFileSync(flag, '')
+        await pause(150)
+        for (let i = 0; i < keys / blocks; i++) for (const name of names) await press(name, times, 2)
+        rmSync(flag)
+        await pause(250)
+      }
+    }
+    report('F4', times)
+    peer?.drop('flood')
+  }
+  for (const client of Object.values(clients)) await client.close()
+  for (const it of sessions) await product.wire.call('session.remove', it.id)
+  if (peer !== undefined) peer.drop('echo')
+}

@@ -1,0 +1,163 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { openLog, type LogOptions, type OpenLog } from '../../kernel/log.ts'
+import { processes } from '../../platform/index.ts'
+import { bundle } from './fixtures/bundle.ts'
+import { temporary } from './fixtures/temporary.ts'
+
+function open(file: string, options: Partial<LogOptions> = {}): OpenLog {
+  const log = openLog({ file, maxFileBytes: 2_000, maxFiles: 3, level: 'info', name: 'pohunekd', ...options })
+  onTestFinished(() => log.close())
+  return log
+}
+
+const events = (file: string): Record<string, unknown>[] =>
+  readFileSync(file, 'utf8')
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+test('events are JSON with an ISO time, by level, in a private file', () => {
+  const file = join(temporary(), 'l.jsonl')
+  const { log } = open(file)
+  log.child({ plugin: 'sessions' }).info({ id: 's-1' }, 'started')
+  log.debug('not told')
+  expect(events(file)).toEqual([
+    {
+      level: 30,
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
+      pid: process.pid,
+      name: 'pohunekd',
+      plugin: 'sessions',
+      id: 's-1',
+      msg: 'started',
+    },
+  ])
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+})
+
+test('a file is rotated before an event would exceed its limit; the oldest goes', () => {
+  const directory = temporary()
+  const file = join(directory, 'l.jsonl')
+  const { log } = open(file)
+  for (let n = 0; n < 200; n++) log.info({ n }, 'event')
+  expect(readdirSync(directory).sort()).toEqual(['l.jsonl', 'l.jsonl.1', 'l.jsonl.2'])
+  for (const name of readdirSync(directory)) expect(statSync(join(directory, name)).size).toBeLessThanOrEqual(2_000)
+  const kept = [`${file}.2`, `${file}.1`, file].flatMap((it) => events(it).map(({ n }) => n as number))
+  expect(kept.at(-1)).toBe(199)
+  expect(kept).toEqual(kept.map((_, index) => (kept[0] as number) + index))
+})
+
+test('an event larger than one file is replaced by a small warning, or dropped when even that does not fit', () => {
+  const file = join(temporary(), 'l.jsonl')
+  const { log } = open(file)
+  log.info({ big: 'x'.repeat(5_000) }, 'too much')
+  log.info('after')
+  const [warning, after] = events(file)
+  expect(warning).toMatchObject({ level: 40, msg: 'a log event was too large and is left out' })
+  expect(warning?.['bytes']).toBeGreaterThan(5_000)
+  expect(after).toMatchObject({ msg: 'after' })
+  const tiny = join(temporary(), 'l.jsonl')
+  const small = open(tiny, { maxFileBytes: 20 })
+  small.log.info('x')
+  expect(readFileSync(tiny, 'utf8')).toBe('')
+  expect(small.lost).toBeGreaterThan(0)
+})
+
+test('a symlink is never followed, nor replaced by a rotation', () => {
+  const directory = temporary()
+  const file = join(directory, 'l.jsonl')
+  const victim = join(directory, 'victim')
+  writeFileSync(victim, 'victim')
+  symlinkSync(victim, file)
+  expect(() => open(file)).toThrow('symbolic link')
+  const other = join(directory, 'o.jsonl')
+  symlinkSync(victim, `${other}.1`)
+  const { log } = open(other)
+  for (let n = 0; n < 100; n++) log.info({ n }, 'event')
+  expect(readFileSync(victim, 'utf8')).toBe('victim')
+  expect(existsSync(`${other}.2`)).toBe(false)
+  expect(events(other).at(-1)).toMatchObject({ n: 99 })
+  expect(statSync(other).size).toBeLessThanOrEqual(2_000)
+})
+
+test('what the limits no longer allow is pruned at the start, nothing else', () => {
+  const directory = temporary()
+  const file = join(directory, 'l.jsonl')
+  const line = `${JSON.stringify({ msg: 'kept' })}\n`
+  for (const [name, content] of [
+    ['.1', line],
+    ['.2', 'x'.repeat(3_000)],
+    ['.3', line],
+    ['.17', line],
+    ['.x', line],
+    ['.01', line],
+    ['.1.gz', line],
+  ])
+    writeFileSync(`${file}${name}`, content as string)
+  writeFileSync(join(directory, 'other.jsonl.9'), line)
+  mkdirSync(`${file}.5`)
+  open(file)
+  expect(readdirSync(directory).sort()).toEqual([
+    'l.jsonl',
+    'l.jsonl.01',
+    'l.jsonl.1',
+    'l.jsonl.1.gz',
+    'l.jsonl.5',
+    'l.jsonl.x',
+    'other.jsonl.9',
+  ])
+})
+
+test('FC-4987: a fragment at the end is ended before the first event', () => {
+  const file = join(temporary(), 'l.jsonl')
+  writeFileSync(file, Buffer.concat([Buffer.from('{"msg":"a"}\n{"msg":"'), Buffer.from('€').subarray(0, 2)]), {
+    mode: 0o600,
+  })
+  open(file).log.info('next')
+  const lines = readFileSync(file).toString('latin1').split('\n')
+  expect(lines).toHaveLength(4)
+  expect(JSON.parse(lines[2] as string)).toMatchObject({ msg: 'next' })
+})
+
+test('several processes write one family: whole lines, limits kept, a dead holder of the lock does not stop it', async () => {
+  const directory = temporary()
+  const file = join(directory, 'l.jsonl')
+  const entry = bundle(
+    `
+    import { RotatingFile } from './platform/rotating-file.ts'
+    import { fileMutex } from './platform/file-mutex.ts'
+    import { processes } from './platform/index.ts'
+    const [, , file, name] = process.argv
+    const log = new RotatingFile({ file, maxFileBytes: 20000, maxFiles: 4 })
+    const exclusive = fileMutex(file + '.lock', { processes, self: processes.identify(process.pid) })
+    for (let n = 0; n < 300; n++) exclusive(() => { log.refresh(); log.write(JSON.stringify({ name, n, pad: 'x'.repeat(60) }) + '\\n') })`,
+    join(directory, 'entry.mjs'),
+  )
+  writeFileSync(`${file}.lock`, '999999 5')
+  const writers = ['a', 'b', 'c'].map((name) => spawn(process.execPath, [entry, file, name], { stdio: 'inherit' }))
+  for (const writer of writers) onTestFinished(() => void writer.kill('SIGKILL'))
+  const codes = await Promise.all(writers.map(async (it) => ((await once(it, 'exit')) as [number])[0]))
+  expect(codes).toEqual([0, 0, 0])
+  const family = readdirSync(directory).filter((name) => name.startsWith('l.jsonl'))
+  expect(family.sort()).toEqual(['l.jsonl', 'l.jsonl.1', 'l.jsonl.2', 'l.jsonl.3'])
+  const all = family.flatMap((name) => events(join(directory, name)))
+  for (const name of family) expect(statSync(join(directory, name)).size).toBeLessThanOrEqual(20_000)
+  // 80 KB of about 81 KB fit: nearly everything is there, each line whole and once.
+  expect(all.length).toBeGreaterThan(650)
+  expect(new Set(all.map(({ name, n }) => `${String(name)}${String(n)}`)).size).toBe(all.length)
+})
+
+test('a shared log takes its lock for each event and gives it back', () => {
+  const directory = temporary()
+  const file = join(directory, 'l.jsonl')
+  const self = processes.identify(process.pid)
+  if (self === undefined) throw new Error('this process is not in /proc')
+  const [first, second] = [open(file, { shared: { processes, self } }), open(file, { shared: { processes, self } })]
+  for (let n = 0; n < 60; n++) (n % 2 === 0 ? first : second).log.info({ n }, 'event')
+  expect(events(file).at(-1)).toMatchObject({ n: 59 })
+  expect(readdirSync(directory).sort()).toEqual(['l.jsonl', 'l.jsonl.1', 'l.jsonl.2'])
+})

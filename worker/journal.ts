@@ -1,0 +1,72 @@
+/**
+ * What survives the worker: one small JSON file, replaced atomically before a fact is told to anyone. Schema 4 of
+ * contract/environment.md §5. No environment value, prompt, input, terminal byte or token ever gets in.
+ */
+import * as fs from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { ProcessIdentity } from '../protocol/worker/messages.ts'
+
+export const JOURNAL_SCHEMA = 4
+
+export type JournalPhase = 'bootstrap' | 'starting' | 'live' | 'terminal' | 'never_initialized' | 'faulted'
+
+export interface Journal {
+  schema_version: typeof JOURNAL_SCHEMA
+  session_id: string
+  worker_id: string
+  generation: string
+  worker_pid: number
+  worker_start_identity: string
+  worker_version: string
+  /** Ours: boot the start identities belong to. */
+  boot_id?: string
+  phase: JournalPhase
+  /** The marker value of the runtime, known before its program is started. */
+  runtime_id?: string
+  child?: { pid: number; process_group: number; start_identity: string }
+  outcome?: {
+    exit_code: number | null
+    signal: number | null
+    success: boolean
+    /** RFC 3339. */
+    exited_at: string
+    reason: 'exited' | 'stopped_by_user' | 'cleanup_unconfirmed'
+    output_force_closed: boolean
+  }
+  /** Fixed words and process ids. */
+  fault?: string
+  launch_identity: { provider: string; process: ProcessIdentity | null; reference_kind: string | null; native_reference: string | null } | null
+  active_identity: null
+  latest_native_reference: null
+  subagents: []
+  background: []
+  hook_schema: string | null
+  launch_daemon_id?: string
+  output: { history_start_offset: number; next_offset: number }
+  dimensions?: { columns: number; rows: number }
+}
+
+export class JournalFile {
+  readonly path: string
+
+  constructor(stateRoot: string, sessionId: string, workerId: string) {
+    this.path = join(stateRoot, 'workers', sessionId, `${workerId}.json`)
+    fs.mkdirSync(dirname(this.path), { recursive: true, mode: 0o700 })
+  }
+
+  /**
+   * Replaces the journal. `durable`: also against a power cut; a phase that only matters while its processes exist
+   * need not be, since none of them survives one.
+   */
+  write(journal: Journal, durable: boolean): void {
+    const temporary = `${this.path}.tmp`
+    const fd = fs.openSync(temporary, 'w', 0o600)
+    try {
+      fs.writeSync(fd, `${JSON.stringify(journal)}\n`)
+      if (durable) fs.fsyncSync(fd)
+    } finally {
+      fs.closeSync(fd)
+    }
+    fs.renameSync(temporary, this.path)
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * The worker's log: the lines kernel/log.ts writes, into the same kind of file, without its library (pino costs a
+ * worker's start 5 ms and its memory 1 MB). Nothing is opened before the first line, which most sessions
+ * write at their end, and the file is not held open.
+ */
+import * as fs from 'node:fs'
+import { dirname } from 'node:path'
+import { RotatingFile } from '../platform/rotating-file.ts'
+
+// Contract: 4 MiB each, `.1` to `.3` (kernel/log.ts states the same for its readers).
+const LIMITS = { maxFileBytes: 4 * 1_048_576, maxFiles: 4 }
+const LEVELS = { info: 30, warn: 40, error: 50 } as const
+
+export interface WorkerLog {
+  info(fields: Record<string, unknown>, message: string): void
+  warn(fields: Record<string, unknown>, message: string): void
+  error(fields: Record<string, unknown>, message: string): void
+}
+
+/** Callers never pass terminal bytes, prompts, environment values or tokens. A log that cannot be written ends nothing. */
+export function workerLog(file: string, bindings: Record<string, unknown>): WorkerLog {
+  const write = (level: keyof typeof LEVELS, fields: Record<string, unknown>, message: string): void => {
+    const event = { level: LEVELS[level], time: new Date().toISOString(), pid: process.pid, name: 'pohunek-sessiond', ...bindings, ...fields, msg: message }
+    try {
+      fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+      using family = new RotatingFile({ file, ...LIMITS })
+      family.write(`${JSON.stringify(event)}\n`)
+    } catch {
+      // a full disk, or a log that is somebody else's: the session goes on without
+    }
+  }
+  return {
+    info: (fields, message) => write('info', fields, message),
+    warn: (fields, message) => write('warn', fields, message),
+    error: (fields, message) => write('error', fields, message),
+  }
+}

@@ -1,0 +1,474 @@
+/**
+ * The worker: owner of one session's runtime, reachable on one private socket.
+ * Invariants
+ *  1. It never depends on a daemon: losing the controller changes nothing for the program.
+ *  2. The journal is written before the fact is told.
+ *  3. An uninitialized worker does not outlive its controller, nor wait for one longer than IDLE_MS.
+ */
+import * as fs from 'node:fs'
+import * as net from 'node:net'
+import { dirname, join } from 'node:path'
+import type { Clock } from '../kernel/clock.ts'
+import { Scope } from '../kernel/scope.ts'
+import type { Processes } from '../platform/processes.ts'
+import type { Capability, ChildExit, Initialize, InspectSnapshot, ProcessIdentity, RequestOf, Scope as RequestScope, WorkerError, WorkerPhase, WritePlan } from '../protocol/worker/messages.ts'
+import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
+import type { WorkerArguments } from './argv.ts'
+import { childEnvironment, markerEntries } from './child-env.ts'
+import { Connection } from './connection.ts'
+import { Control } from './control.ts'
+import { WorkerFailure } from './failure.ts'
+import { JournalFile, JOURNAL_SCHEMA, type Journal, type JournalPhase } from './journal.ts'
+import { checkLaunch } from './launch-check.ts'
+import { Leases, type Lease } from './lease.ts'
+import type { WorkerLog } from './log.ts'
+import { OutputWaiters } from './observe.ts'
+import { loadNativePty } from './pty.ts'
+import { randomHex } from './random.ts'
+import { fit, Session } from './session.ts'
+import { SCROLLBACK_ROWS } from '../protocol/limits.ts'
+import { DataStream } from './streams.ts'
+import { Tokens, type Grant } from './tokens.ts'
+
+/** Time a fresh or released worker waits for a controller. */
+const IDLE_MS = 10_000
+/** At most this many output events a second. */
+const EVENT_REST_MS = 250
+const MAX_PATH_BYTES = 107
+/** Turns of the event loop the exec of the program may take before it is believed. */
+const EXEC_LOOKS = 2_000
+
+export interface WorkerOptions {
+  args: WorkerArguments
+  processes: Processes
+  clock: Clock
+  log: WorkerLog
+  version: string
+  /** Ends the worker's process. */
+  exit: (code: number) => void
+}
+
+export class Worker {
+  readonly leases = new Leases()
+  readonly tokens: Tokens
+  readonly waiters: OutputWaiters
+  readonly workerId = `w-${randomHex(16)}`
+  readonly #options: WorkerOptions
+  readonly #scope: Scope
+  readonly #journal: JournalFile
+  readonly #process: ProcessIdentity
+  #session: Session | undefined
+  #started: { transactionId: string; child: ProcessIdentity } | undefined
+  #starting: { transactionId: string; result: Promise<{ runtime_id: string; child_process: ProcessIdentity }> } | undefined
+  #initialize: Initialize | undefined
+  #launchDaemonId: string | undefined
+  #idle: Disposable | undefined
+  #socketIdentity: { dev: number; ino: number } | undefined
+  #resizeSequences = new Map<string, number>()
+  readonly #rests = new Map<string, { timer?: Disposable; due: boolean }>()
+  #leaving = false
+
+  constructor(options: WorkerOptions) {
+    const { args, processes, clock } = options
+    this.#options = options
+    this.#scope = new Scope('worker', clock)
+    this.tokens = new Tokens(clock)
+    this.waiters = new OutputWaiters(clock)
+    const self = processes.identify(process.pid)
+    this.#process = { pid: process.pid, start_identity: self?.startIdentity ?? '0' }
+    this.#journal = new JournalFile(args.stateRoot, args.sessionId, this.workerId)
+  }
+
+  get session(): Session | undefined {
+    return this.#session
+  }
+  /** Version the controller speaks, the newest one while there is none. */
+  get version(): number {
+    return this.leases.current?.version ?? WORKER_PROTOCOL.maximum
+  }
+  get phase(): WorkerPhase {
+    if (this.#session === undefined) return this.#starting === undefined ? 'uninitialized' : 'starting'
+    if (this.#session.fault !== undefined) return 'faulted'
+    if (this.#session.exit !== undefined) return 'exited'
+    if (this.#starting !== undefined) return 'starting'
+    return this.#session.stopping ? 'stopping' : 'running'
+  }
+
+  /** Binds the socket under a private name and renames it, so that nobody ever finds one that does not answer. */
+  async listen(): Promise<void> {
+    const path = this.#options.args.controlSocketPath
+    const staged = join(dirname(path), `.s${randomHex(8)}`)
+    for (const name of [path, staged]) {
+      if (Buffer.byteLength(name) > MAX_PATH_BYTES) throw new RangeError(`socket path ${name} has ${Buffer.byteLength(name)} bytes, at most ${MAX_PATH_BYTES}`)
+    }
+    fs.mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    this.#write('bootstrap', false)
+    const server = net.createServer({ noDelay: false }, (socket) => this.#connected(socket))
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(staged, resolve)
+    })
+    fs.chmodSync(staged, 0o600)
+    const { dev, ino } = fs.statSync(staged)
+    this.#socketIdentity = { dev, ino }
+    fs.renameSync(staged, path)
+    this.#scope.defer('socket', () => this.#removeSocket(server))
+    loadNativePty()
+    this.#waitForController()
+  }
+
+  identity(): { session_id: string; worker_id: string; runtime_id?: string; worker_process: ProcessIdentity; phase: WorkerPhase } {
+    return {
+      session_id: this.#options.args.sessionId,
+      worker_id: this.workerId,
+      ...(this.#session && { runtime_id: this.#session.runtimeId }),
+      worker_process: this.#process,
+      phase: this.phase,
+    }
+  }
+
+  acquire(holder: object, terms: { daemonId: string; version: number; capabilities: readonly Capability[] }, send: (message: object) => void): Lease {
+    const lease = this.leases.acquire(holder, terms, send)
+    if (lease === undefined) throw new WorkerFailure('controller_busy', 'another daemon controls this worker', true)
+    this.#idle?.[Symbol.dispose]()
+    this.#idle = undefined
+    this.#session?.input.forgetOutcomes()
+    this.#resizeSequences.clear()
+    return lease
+  }
+
+  /** The controller's connection closed, or it released the lease. */
+  controllerGone(holder: object): void {
+    if (!this.leases.release(holder)) return
+    this.tokens.clear()
+    if (this.phase === 'uninitialized') void this.leave(0) // 3
+  }
+
+  inspect(): InspectSnapshot {
+    const session = this.#session
+    return {
+      ...this.identity(),
+      generation: this.#options.args.generation,
+      ...(this.#started && { child_process: this.#started.child }),
+      ...(session && { dimensions: session.size }),
+      history_start_offset: session?.ring.start ?? 0,
+      next_offset: session?.ring.end ?? 0,
+      ...(session?.exit && { exit: session.exit }),
+      ...(session?.fault && { fault: session.fault }),
+      ...(session && { launch_identity: this.#launchIdentity() }),
+      subagents: [],
+      background: [],
+      ...(this.#initialize?.hook_schema !== undefined && { hook_schema: this.#initialize.hook_schema }),
+      ...(this.#launchDaemonId !== undefined && { launch_daemon_id: this.#launchDaemonId }),
+      ...(session?.terminal.reportedCwd !== undefined && { reported_cwd: session.terminal.reportedCwd }),
+    }
+  }
+
+  /** Starts the program once. The same transaction again gets the same answer. */
+  initialize(initialize: Initialize): Promise<{ runtime_id: string; child_process: ProcessIdentity }> {
+    if (this.#starting?.transactionId === initialize.transaction_id) return this.#starting.result
+    if (this.#started?.transactionId === initialize.transaction_id && this.#session !== undefined) {
+      return Promise.resolve({ runtime_id: this.#session.runtimeId, child_process: this.#started.child })
+    }
+    if (this.#session !== undefined || this.#starting !== undefined) return Promise.reject(new WorkerFailure('invalid_state', 'this worker is initialized already'))
+    if (initialize.session_id !== this.#options.args.sessionId || initialize.expected_worker_id !== this.workerId) {
+      return Promise.reject(new WorkerFailure('identity_mismatch', 'this is the worker of another session'))
+    }
+    const result = this.#start(initialize).finally(() => {
+      this.#starting = undefined
+      if (this.leases.current === undefined && this.#session === undefined) void this.leave(0) // 3
+    })
+    this.#starting = { transactionId: initialize.transaction_id, result }
+    return result
+  }
+
+  async #start(initialize: Initialize): Promise<{ runtime_id: string; child_process: ProcessIdentity }> {
+    const { processes, clock, log } = this.#options
+    const runtimeId = `r-${randomHex(16)}`
+    const daemonId = this.leases.current?.daemonId ?? ''
+    fit(initialize.dimensions)
+    checkLaunch({ executable: initialize.executable, args: initialize.arguments, cwd: initialize.cwd })
+    const env = this.#environment(initialize, runtimeId, daemonId)
+    const scope = this.#scope.child('session')
+    this.#initialize = initialize
+    this.#write('starting', false, runtimeId)
+    try {
+      const session = new Session({
+        initialize,
+        env,
+        runtimeId,
+        worker: { pid: this.#process.pid, startIdentity: this.#process.start_identity },
+        processes,
+        clock,
+        scope,
+        log,
+        events: {
+          outputAdvanced: () => {
+            this.waiters.wake()
+            this.#rested('output', () => this.leases.tell({ type: 'output_advanced', next_offset: session.ring.end }))
+          },
+          terminalChanged: () => this.#rested('terminal', () => this.leases.tell({ type: 'terminal_changed', watermark: session.terminal.parsed })),
+          cwdReported: (cwd) => this.leases.tellCapable('stream_events', { type: 'cwd_reported', cwd }),
+          resizedByClient: (dimensions) => this.leases.tellCapable('stream_events', { type: 'resized_by_client', dimensions }),
+          streamOpened: (stream_id) => this.leases.tellCapable('stream_events', { type: 'stream_opened', stream_id }),
+          streamClosed: (stream_id, reason, error) => this.leases.tellCapable('stream_events', { type: 'stream_closed', stream_id, reason, ...(error && { error }) }),
+          ended: (exit, fault) => this.#ended(exit, fault),
+        },
+      })
+      await this.#executed(session)
+      this.#session = session
+      this.#launchDaemonId = daemonId
+      this.#started = { transactionId: initialize.transaction_id, child: { pid: session.child.pid, start_identity: session.child.startIdentity } }
+    } catch (failure) {
+      this.#session = undefined
+      this.#initialize = undefined
+      await scope.close()
+      this.#write('bootstrap', false)
+      throw failure
+    }
+    const session = this.#session
+    // A program that ended meanwhile was journaled as terminal already.
+    if (session.exit === undefined) this.#write('live', true, runtimeId) // 2
+    this.leases.tell({ type: 'runtime_started' })
+    // Behind the answer to this start.
+    if (session.exit !== undefined) setImmediate(() => session.exit && this.#tellEnd(session.exit, session.fault))
+    return { runtime_id: runtimeId, child_process: this.#started.child }
+  }
+
+  /**
+   * Waits until the program's image is the asked one. forkpty tells a failed exec only by words on the terminal and
+   * exit status 1. Throws `spawn_failed` or `cwd_failed` with these words.
+   */
+  async #executed(session: Session): Promise<void> {
+    const { processes } = this.#options
+    const ours = processes.argv(process.pid)?.join('\0')
+    for (let look = 0; look < EXEC_LOOKS && !session.leaderExited; look++) {
+      const argv = processes.argv(session.child.pid)
+      if (ours === undefined || (argv !== undefined && argv.length > 0 && argv.join('\0') !== ours)) return
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    if (!session.leaderExited) return
+    await session.whenLeaderExited()
+    const words = /^(execvp\(3\)|chdir\(2\)) failed\.: ([^\r\n]*)/.exec(session.ring.copy(0, 256).toString('utf8'))
+    if (words === null) return
+    await session.whenEnded()
+    if (session.exit?.code !== 1) return
+    const { executable, cwd } = this.#initialize ?? { executable: '', cwd: '' }
+    if (words[1] === 'chdir(2)') throw new WorkerFailure('cwd_failed', `working directory ${cwd}: ${words[2]}`)
+    throw new WorkerFailure('spawn_failed', `${executable}: ${words[2]}`)
+  }
+
+  #environment(initialize: Initialize, runtimeId: string, daemonId: string): string[] {
+    const { args } = this.#options
+    const kind = initialize.launch.reference_kind
+    const markers = markerEntries({
+      sessionId: args.sessionId,
+      workerId: this.workerId,
+      workerInstanceId: runtimeId,
+      workerSocketPath: args.controlSocketPath,
+      hookProtocolVersion: initialize.hook_protocol_version,
+      daemonSocketPath: args.daemonSocketPath,
+      publicProtocolVersion: initialize.public_protocol_version,
+      daemonId,
+      ...(kind && { referenceKind: kind }),
+      hookTracePath: join(args.stateRoot, 'logs', 'pohunek-hooks.jsonl'),
+    })
+    try {
+      return childEnvironment(initialize.base_environment, initialize.environment, markers)
+    } catch (failure) {
+      if (failure instanceof RangeError) throw new WorkerFailure('invalid_request', failure.message)
+      throw failure
+    }
+  }
+
+  /** The runtime a scope names. Throws identity_mismatch or invalid_state. */
+  sessionOf(scope: RequestScope): Session {
+    const session = this.#session
+    if (session === undefined) throw new WorkerFailure('invalid_state', 'this worker is not initialized')
+    if (scope.session_id !== this.#options.args.sessionId || scope.worker_id !== this.workerId || scope.runtime_id !== session.runtimeId) {
+      throw new WorkerFailure('identity_mismatch', 'the request names another runtime')
+    }
+    return session
+  }
+
+  openStream(request: RequestOf<'open_data_stream'>): { token: string; expires_at_ms: number } {
+    const { stream_id: streamId, mode, after_offset: afterOffset, attach } = request
+    if (mode === 'observation') throw new WorkerFailure('invalid_request', 'an observation is opened with read_output')
+    if (afterOffset < 0) throw new WorkerFailure('invalid_request', 'after_offset is negative')
+    const size = attach?.dimensions && fit(attach.dimensions)
+    return this.#grant({ mode, streamId, afterOffset, ...(size && { size }), historyRows: Math.max(0, attach?.history_rows ?? SCROLLBACK_ROWS) })
+  }
+
+  openReading(request: RequestOf<'read_output'>): { token: string; expires_at_ms: number } {
+    if (request.max_bytes < 1 || request.wait_ms < 0) throw new WorkerFailure('invalid_request', 'max_bytes and wait_ms must not be negative')
+    return this.#grant({
+      mode: 'observation',
+      streamId: request.stream_id,
+      afterOffset: request.after_offset,
+      maxBytes: request.max_bytes,
+      waitMs: request.wait_ms,
+    })
+  }
+
+  #grant(grant: Grant): { token: string; expires_at_ms: number } {
+    const issued = this.tokens.issue(grant)
+    if (issued === undefined) throw new WorkerFailure('observation_limit_exceeded', 'too many streams wait to be opened', true)
+    return { token: issued.token, expires_at_ms: issued.expiresAtMs }
+  }
+
+  async writePlan(session: Session, plan: WritePlan): Promise<number> {
+    if (session.exit !== undefined || session.leaderExited) throw new WorkerFailure('invalid_state', 'the program has ended')
+    if (plan.fragments.some((it) => !/^[A-Za-z0-9+/]*={0,2}$/.test(it.bytes))) throw new WorkerFailure('invalid_request', 'fragment bytes are not base64')
+    // Version 6 has no stall bound: its writes wait as long as the program does not read.
+    return session.input.plan(plan, this.version >= 7 ? this.#initialize?.input_stall_ms : undefined)
+  }
+
+  /** The size in force afterwards. Stale sequences of one source change nothing. */
+  resize(session: Session, resize: RequestOf<'resize'>['resize']): { columns: number; rows: number } {
+    const size = fit(resize.dimensions)
+    const last = this.#resizeSequences.get(resize.source_id)
+    if (last !== undefined && resize.sequence <= last) return session.size
+    if (this.#resizeSequences.size >= 1_024) this.#resizeSequences.clear()
+    this.#resizeSequences.set(resize.source_id, resize.sequence)
+    if (resize.stream_id === undefined || session.clients.resized(resize.stream_id, size)) session.resize(size)
+    return session.size
+  }
+
+  stop(session: Session): Promise<ChildExit> {
+    return session.stop(true)
+  }
+
+  acknowledgeTerminal(session: Session): void {
+    if (session.exit === undefined) throw new WorkerFailure('invalid_state', 'the program still runs')
+    // The answer goes out first.
+    setImmediate(() => void this.leave(0))
+  }
+
+  /** A failure that is no WorkerFailure: our bug, named in the log and hidden on the wire. */
+  unexpected(failure: unknown): WorkerFailure {
+    this.#options.log.error({ problem: failure instanceof Error ? (failure.stack ?? failure.message) : String(failure) }, 'a request failed unexpectedly')
+    return new WorkerFailure('runtime_fault', 'the worker failed; see its log')
+  }
+
+  /** SIGTERM: end the program gracefully, then go. */
+  async terminate(): Promise<void> {
+    const session = this.#session
+    if (session !== undefined && session.exit === undefined) await session.stop(false).catch(() => {})
+    await this.leave(0)
+  }
+
+  /** Removes the socket and ends the process. */
+  async leave(code: number): Promise<void> {
+    if (this.#leaving) return
+    this.#leaving = true
+    if (this.#session === undefined) this.#write('never_initialized', false)
+    await this.#scope.close().catch((failure: unknown) => this.unexpected(failure))
+    this.#options.exit(code)
+  }
+
+  #ended(exit: ChildExit, fault: WorkerError | undefined): void {
+    const session = this.#session
+    this.waiters.wake()
+    // While the start is still being confirmed, what happened is decided there.
+    if (session === undefined) return
+    this.#tellEnd(exit, fault)
+  }
+
+  #tellEnd(exit: ChildExit, fault: WorkerError | undefined): void {
+    this.#write(fault === undefined ? 'terminal' : 'faulted', true, this.#session?.runtimeId, exit, fault) // 2
+    this.#options.log.info({ exit, ...(fault && { fault: fault.message }) }, 'the session ended')
+    if (fault === undefined) this.leases.tell({ type: 'child_exited', exit })
+    else this.leases.tell({ type: 'runtime_fault', error: fault })
+    this.#scope.after(this.#initialize?.limits.terminal_retention_ms ?? 0, 'retention', () => void this.leave(0))
+  }
+
+  /** First call at once, further ones together after a rest. */
+  #rested(name: string, run: () => void): void {
+    const rest = this.#rests.get(name)
+    if (rest !== undefined) return void (rest.due = true)
+    if (this.leases.current === undefined) return
+    run()
+    const state: { due: boolean } = { due: false }
+    this.#rests.set(name, state)
+    this.#options.clock.after(EVENT_REST_MS, () => {
+      this.#rests.delete(name)
+      if (state.due) this.#rested(name, run)
+    })
+  }
+
+  #waitForController(): void {
+    this.#idle = this.#scope.after(IDLE_MS, 'controller', () => {
+      this.#idle = undefined
+      if (this.phase === 'uninitialized' && this.leases.current === undefined) void this.leave(0) // 3
+    })
+  }
+
+  #connected(socket: net.Socket): void {
+    const connection: Connection = new Connection(socket, {
+      line: (message, bytes) => control.line(message, bytes),
+      badLine: (problem) => control.badLine(problem),
+      raw: (token, rest) => stream.raw(token, rest),
+      frame: (frame) => stream.frame(frame),
+      badFrame: () => stream.badFrame(),
+      closed: () => control.closed(),
+    })
+    const control = new Control(this, connection)
+    const stream = new DataStream(this, connection)
+  }
+
+  #removeSocket(server: net.Server): void {
+    server.close()
+    try {
+      const now = fs.statSync(this.#options.args.controlSocketPath)
+      if (now.dev === this.#socketIdentity?.dev && now.ino === this.#socketIdentity.ino) fs.unlinkSync(this.#options.args.controlSocketPath)
+    } catch {
+      // somebody removed it already
+    }
+  }
+
+  #launchIdentity(): Journal['launch_identity'] {
+    const launch = this.#initialize?.launch
+    if (launch === undefined) return null
+    return { provider: launch.agent_base, process: this.#started?.child ?? null, reference_kind: launch.reference_kind ?? null, native_reference: null }
+  }
+
+  #write(phase: JournalPhase, durable: boolean, runtimeId?: string, exit?: ChildExit, fault?: WorkerError): void {
+    const { args, processes, version } = this.#options
+    const session = this.#session
+    const child = this.#started?.child
+    const journal: Journal = {
+      schema_version: JOURNAL_SCHEMA,
+      session_id: args.sessionId,
+      worker_id: this.workerId,
+      generation: args.generation,
+      worker_pid: this.#process.pid,
+      worker_start_identity: this.#process.start_identity,
+      worker_version: version,
+      boot_id: processes.bootId(),
+      phase,
+      ...(runtimeId !== undefined && { runtime_id: runtimeId }),
+      ...(child && { child: { pid: child.pid, process_group: child.pid, start_identity: child.start_identity } }),
+      ...(exit && {
+        outcome: {
+          exit_code: exit.code ?? null,
+          signal: exit.signal ?? null,
+          success: exit.code === 0,
+          exited_at: new Date(exit.exited_at_ms).toISOString(),
+          reason: fault !== undefined ? 'cleanup_unconfirmed' : exit.stopped_by_user ? 'stopped_by_user' : 'exited',
+          output_force_closed: exit.output_force_closed,
+        },
+      }),
+      ...(fault && { fault: fault.message }),
+      launch_identity: this.#launchIdentity(),
+      active_identity: null,
+      latest_native_reference: null,
+      subagents: [],
+      background: [],
+      hook_schema: this.#initialize?.hook_schema ?? null,
+      ...(this.#launchDaemonId !== undefined && { launch_daemon_id: this.#launchDaemonId }),
+      output: { history_start_offset: session?.ring.start ?? 0, next_offset: session?.ring.end ?? 0 },
+      ...(session && { dimensions: session.size }),
+    }
+    this.#journal.write(journal, durable)
+  }
+}
