@@ -1,5 +1,6 @@
 /** pohunek attach, as data. */
 import type { Command } from '../protocol/command.ts'
+import { attachTo } from './attach/attach.ts'
 import type { Cli } from './cli.ts'
 
 export const attachCommand = (cli: Cli): Command => ({
@@ -18,8 +19,7 @@ export const attachCommand = (cli: Cli): Command => ({
   flags: [],
   json: false,
   plugin: 'sessions',
-  async run(context, input) {
-    const { attachTo } = await import('./attach/attach.ts')
+  async run(_context, input) {
     return { ok: null, human: [], exitCode: await attachTo(cli, input.argument('target') ?? '') }
   },
 })

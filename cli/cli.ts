@@ -1,7 +1,6 @@
 /** One run of the CLI: what it knows of its environment, and the daemon it talks to. */
-import { readSync, lstatSync } from 'node:fs'
+import { fstatSync, lstatSync, readSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { isatty } from 'node:tty'
 import { Client } from '../client/client.ts'
 import { ClientError } from '../client/errors.ts'
 import { resolveRoots, type Roots } from '../platform/roots.ts'
@@ -25,6 +24,8 @@ export interface Installation {
 export class Cli implements CommandContext {
   readonly env: Environment
   readonly installation: Installation
+  /** The attach client; left out where a build must stay small. */
+  attacher: ((cli: Cli, sessionId: string) => Promise<number>) | undefined
   /** Plugin of the command that runs, for the message about a daemon without it. */
   plugin: string | undefined
   noStart = false
@@ -46,6 +47,11 @@ export class Cli implements CommandContext {
     } catch {
       return undefined // the directory was deleted under us
     }
+  }
+
+  get terminal(): { cols: number; rows: number } | undefined {
+    const { columns, rows, isTTY } = process.stdout
+    return process.stdin.isTTY && isTTY && columns > 0 && rows > 0 ? { cols: columns, rows } : undefined
   }
 
   get roots(): Roots {
@@ -106,8 +112,8 @@ export class Cli implements CommandContext {
   }
 
   async attach(sessionId: string): Promise<number> {
-    const { attach } = await import('./attach/attach.ts')
-    return await attach(this, sessionId)
+    if (this.attacher === undefined) throw new Error('this build cannot attach')
+    return await this.attacher(this, sessionId)
   }
 
   resolvePath(base: string, path: string): string {
@@ -161,14 +167,10 @@ function readSome(buffer: Buffer): number {
   }
 }
 
-/** What standard output is. */
+/** What standard output is. A pipe is told from its descriptor: the stream object costs a short command dearly. */
 export function outputLook(env: Environment): Look {
-  if (!isatty(1)) return { columns: undefined, color: false }
+  if (!fstatSync(1).isCharacterDevice() || !process.stdout.isTTY) return { columns: undefined, color: false }
   const color = (env.NO_COLOR === undefined || env.NO_COLOR === '') && env.TERM !== 'dumb'
-  return { columns: Math.max(20, terminalColumns(env)), color }
-}
-
-function terminalColumns(env: Environment): number {
   const columns = process.stdout.columns || Number(env.COLUMNS)
-  return Number.isInteger(columns) && columns > 0 ? columns : 80
+  return { columns: Number.isInteger(columns) && columns > 0 ? Math.max(20, columns) : 80, color }
 }

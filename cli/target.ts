@@ -26,7 +26,9 @@ export const isFullId = (target: string): boolean => FULL_ID.test(target)
 /** Exact id, then unique display name, then unique id prefix. Throws session_not_found, ambiguous_session_name. */
 export function resolveTarget(target: string, sessions: readonly Candidate[]): string {
   if (sessions.some((it) => it.id === target)) return target
-  const named = sessions.filter((it) => it.name === target)
+  // The daemon keeps names in NFC; what is typed may come decomposed.
+  const name = target.normalize('NFC')
+  const named = sessions.filter((it) => it.name === name)
   const found = named.length > 0 ? named : byPrefix(target, sessions)
   const [only] = found
   if (only === undefined) throw faults.session_not_found({ target })

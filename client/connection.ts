@@ -8,7 +8,6 @@ import { clientError, errorOf, type ClientError } from './errors.ts'
 import type { Origin } from './origin.ts'
 import { V3, dependsOnVersion, fromV3, paramsForV3 } from './v3.ts'
 
-const decoder = new TextDecoder()
 // Listen queues are short while a daemon starts; a full one refuses with EAGAIN and is tried again.
 const BUSY_RETRY_MS = 10
 
@@ -183,7 +182,7 @@ export class Connection {
     try {
       this.#lines.push(chunk)
       for (let line = this.#lines.next(); line !== undefined; line = this.#lines.next()) {
-        const value: unknown = JSON.parse(decoder.decode(line))
+        const value: unknown = JSON.parse(Buffer.from(line.buffer, line.byteOffset, line.byteLength).toString())
         if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('not an object')
         const waiter = this.#waiting.shift()
         if (waiter) waiter.resolve(value as Line)

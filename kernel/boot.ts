@@ -70,7 +70,7 @@ export interface RunningKernel extends AsyncDisposable {
   readonly streams: ReadonlyMap<string, StreamHandler>
   readonly methodNames: readonly string[]
   /** One request without a socket, in the shape of its version. Rejects with the Fault a client would be sent. */
-  call(method: string, params?: unknown, options?: CallOptions): Promise<unknown>
+  readonly call: (method: string, params?: unknown, options?: CallOptions) => Promise<unknown>
 }
 
 /**

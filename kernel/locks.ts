@@ -28,7 +28,7 @@ export async function lockRoots(
   }
   try {
     // One order for everybody: two daemons that share only some roots cannot each hold what the other wants.
-    for (const root of [paths.runtime, paths.data, paths.state]) {
+    for (const root of new Set([paths.runtime, paths.data, paths.state])) {
       const path = join(root, 'daemon.lock')
       const lock = await lockFile(path)
       if (lock === 'held') throw lockFaults.daemon_already_running({ path, pid: holderOf(path) })

@@ -1,5 +1,4 @@
 /** JSON logs (pino) with the size rules of the contract. No prompt, terminal byte, environment value or secret. */
-import { basename } from 'node:path'
 import { pino, stdTimeFunctions, type Logger } from 'pino'
 import { RotatingFile } from '../platform/rotating-file.ts'
 import type { ProcessIdentity, Processes } from '../platform/processes.ts'
@@ -68,7 +67,7 @@ export function openLog(options: LogOptions): OpenLog {
     open = false
   }
   return {
-    log: logger as unknown as Log,
+    log: logger,
     get lost() {
       return file.lost
     },
@@ -89,9 +88,4 @@ function oversizeWarning(name: string, bytes: number): string {
     msg: 'a log event was too large and is left out',
   }
   return `${JSON.stringify(event)}\n`
-}
-
-/** File name of a session's log below Paths.logs. */
-export function sessionLogName(sessionId: string): string {
-  return `pohunek-session-${basename(sessionId)}.jsonl`
 }

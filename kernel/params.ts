@@ -18,7 +18,7 @@ export function parseParams(schema: Schema, params: unknown): unknown {
 export function problemIn(issues: readonly Issue[], root: string): string {
   const [issue] = issues
   if (issue === undefined) return `${root}: invalid`
-  const path = v.getDotPath(issue as Parameters<typeof v.getDotPath>[0])
+  const path = v.getDotPath(issue)
   return `${path === null ? root : `${root}.${path}`}: ${describe(issue)}`
 }
 

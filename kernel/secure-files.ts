@@ -1,7 +1,6 @@
 /** Private directories and files; the work is platform/private-files.ts, which workers use too. */
 export {
   checkOwnFile,
-  checkPrivateDir,
   openPrivate,
   privateDir,
   readPrivate,

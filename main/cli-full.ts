@@ -1,5 +1,6 @@
 /** The complete CLI: every command, help and completions. */
 import { dirname, join } from 'node:path'
+import { attach } from '../cli/attach/attach.ts'
 import { attachCommand } from '../cli/attach-command.ts'
 import { Cli, VERSION } from '../cli/cli.ts'
 import { completionsCommand } from '../cli/completions.ts'
@@ -19,6 +20,7 @@ declare const __dirname: string
 
 async function run(argv: readonly string[]): Promise<number> {
   const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') })
+  cli.attacher = attach
   const commands: Command[] = [
     ...sessions,
     attachCommand(cli),

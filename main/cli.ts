@@ -1,9 +1,7 @@
 /**
- * The CLI's hot path: everyday commands in one small bundle that loads no argument library, no schema and no child
- * process code. Whatever it does not recognise at once it hands to the complete CLI beside it.
+ * The CLI's hot path: everyday commands in one small bundle that loads little more than files and sockets. Whatever it does not recognise at once it hands to the complete CLI beside it.
  */
 import { dirname, join } from 'node:path'
-import { attachCommand } from '../cli/attach-command.ts'
 import { Cli } from '../cli/cli.ts'
 import { leave } from '../cli/out.ts'
 import { parse } from '../cli/parse.ts'
@@ -17,8 +15,8 @@ declare const __dirname: string
 
 async function main(argv: readonly string[]): Promise<void> {
   const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') })
-  const parsed = parse([...sessions, health, attachCommand(cli)], argv)
-  if (isRunnable(parsed)) leave(await execute(cli, parsed))
+  const parsed = parse([...sessions, health], argv)
+  if (isRunnable(parsed) && !parsed.input.has('attach')) leave(await execute(cli, parsed))
   else require(join(__dirname, 'pohunek-full.cjs'))
 }
 

@@ -1,6 +1,5 @@
 /** The daemon as a function: an operating system's signals and descriptors are its caller's business. */
 import { join } from 'node:path'
-import { readFileSync } from 'node:fs'
 import {
   boot,
   listen,
@@ -14,10 +13,10 @@ import {
 import { loadConfig } from '../kernel/config.ts'
 import { openEventLog } from '../kernel/event-log.ts'
 import { DAEMON_LOG_LIMITS, openLog } from '../kernel/log.ts'
+import { lockRoots } from '../kernel/locks.ts'
 import { resolvePaths } from '../kernel/paths.ts'
-import { privateDir, writeAtomicSync } from '../kernel/secure-files.ts'
-import { listenFaults } from '../kernel/server/faults.ts'
-import { openTables, type RecordStore } from '../kernel/store/record-log.ts'
+import { privateDir } from '../kernel/secure-files.ts'
+import { openTables } from '../kernel/store/record-log.ts'
 import { lockFile } from '../platform/index.ts'
 
 // Schema of <data>/metadata.jsonl (contract/environment.md §3). No release of ours wrote an older one.
@@ -34,7 +33,7 @@ export interface ServeOptions {
   /** Ends the daemon. */
   readonly stop: AbortSignal
   /** Sockets accept from here on. */
-  ready(facts: { paths: Paths; config: DaemonConfig }): void
+  readonly ready: (facts: { paths: Paths; config: DaemonConfig }) => void
 }
 
 /**
@@ -45,11 +44,11 @@ export async function serve({ env, plugins, without = [], version, stop, ready }
   await using scope = new Scope('daemon', systemClock)
   const paths = resolvePaths(env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: SYSTEM_TMP })
   makeDirectories(paths)
-  for (const root of new Set([paths.runtime, paths.data, paths.state])) await lockRoot(root, scope)
+  scope.own('locks', await lockRoots(paths, lockFile))
   const config = loadConfig(paths)
   const log = startLog(paths, config, scope)
   const tables = openTables({ file: join(paths.data, 'metadata.jsonl'), ...STORE_SCHEMA, clock: systemClock, log })
-  scope.defer('record store', () => closeStore(tables))
+  scope.defer('record store', () => tables.close())
   log.info(
     { version, node: process.version, runtime: paths.runtime, runtimeIsFallback: paths.runtimeIsFallback },
     'the daemon starts',
@@ -84,37 +83,9 @@ function makeDirectories(paths: Paths): void {
   for (const path of [paths.runtime, paths.data, paths.state, paths.logs]) privateDir(path)
 }
 
-/** One daemon for each root: two that share any of them would undo each other's work. */
-async function lockRoot(root: string, scope: Scope): Promise<void> {
-  const file = join(root, 'daemon.lock')
-  const pidFile = join(root, 'daemon.pid')
-  const lock = await lockFile(file)
-  if (lock === 'held') {
-    const pid = recordedPid(pidFile)
-    throw listenFaults.daemon_already_running({ where: file, ...(pid === undefined ? {} : { pid }) })
-  }
-  scope.own(`lock of ${root}`, lock)
-  // For people and messages only: nothing is ever decided on it.
-  writeAtomicSync(pidFile, `${process.pid}\n`, { durable: false })
-}
-
-function recordedPid(file: string): number | undefined {
-  try {
-    const pid = Number(readFileSync(file, 'utf8').trim())
-    return Number.isInteger(pid) && pid > 0 ? pid : undefined
-  } catch {
-    return undefined // a message without the pid is still right
-  }
-}
-
 function startLog(paths: Paths, config: DaemonConfig, scope: Scope): Log {
   const file = join(paths.logs, 'pohunekd.jsonl')
   return scope.own('log', openLog({ file, ...DAEMON_LOG_LIMITS, level: config.logLevel, name: 'pohunekd' })).log
-}
-
-/** A store that never loaded has nothing to close. */
-async function closeStore(tables: RecordStore): Promise<void> {
-  await tables.close()
 }
 
 const aborted = (signal: AbortSignal): Promise<void> =>

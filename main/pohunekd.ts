@@ -6,6 +6,7 @@
 import { closeSync, writeSync } from 'node:fs'
 import { Fault } from '../protocol/fault.ts'
 import { readArguments, type Arguments } from './arguments.ts'
+import { closeInherited } from '../platform/index.ts'
 import { serve } from './daemon.ts'
 import { plugins } from './plugins.ts'
 
@@ -54,6 +55,7 @@ async function main(): Promise<void> {
     writeSync(1, args.wants === 'help' ? HELP : `pohunekd ${version}\n`)
     return
   }
+  closeInherited(args.readyFd === undefined ? [] : [args.readyFd])
   const stop = new AbortController()
   const onSignal = (): void => {
     if (stop.signal.aborted) process.exit(EXIT_INTERRUPTED)

@@ -3,7 +3,7 @@ import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../kernel/clock.ts'
-import { processes } from '../platform/index.ts'
+import { closeInherited, processes } from '../platform/index.ts'
 import { parseArguments, USAGE, type WorkerArguments } from '../worker/argv.ts'
 import { workerLog } from '../worker/log.ts'
 import { rehearse } from '../worker/rehearsal.ts'
@@ -26,6 +26,7 @@ const words = (failure: unknown): string =>
 
 async function main(): Promise<void> {
   const args = argumentsOrUsage()
+  closeInherited(args.readyFd === undefined ? [] : [args.readyFd])
   // A hang-up of whoever started us is not our end; SIGTERM is.
   process.on('SIGHUP', () => {})
   process.umask(0o077)

@@ -77,6 +77,8 @@ export interface CommandContext {
   /** undefined when the directory was deleted. */
   readonly cwd: string | undefined
   readonly home: string | undefined
+  /** Size of the terminal this runs in, undefined without one. */
+  readonly terminal: { readonly cols: number; readonly rows: number } | undefined
   /** Resolves `.`, `..` and doubled slashes of a path against a directory. */
   resolvePath(base: string, path: string): string
 }

@@ -58,7 +58,9 @@ export type EventName<C extends Contract> = keyof C['events'] & string
 export type EventPayload<C extends Contract, E extends EventName<C>> = v.InferInput<C['events'][E]['payload']>
 
 /** Wire name → method, over several contracts: what a typed client is built on. */
-export type MethodMap<C extends Contract> = { [K in C as keyof K['methods'] & string]: K['methods'] }[string] extends infer _
+export type MethodMap<C extends Contract> = {
+  [K in C as keyof K['methods'] & string]: K['methods']
+}[string] extends infer _
   ? UnionToIntersection<C['methods']>
   : never
 type UnionToIntersection<U> = (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void ? I : never

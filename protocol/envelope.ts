@@ -76,16 +76,6 @@ export function decodeRequest(value: unknown): Decoded {
   }
 }
 
-/** `parseLine` and `decodeRequest` in one. */
-export function decodeLine(line: Uint8Array): Decoded {
-  try {
-    return decodeRequest(parseLine(line))
-  } catch (failure) {
-    if (failure instanceof Fault) return { refusal: { id: INVALID_REQUEST_ID, error: failure } }
-    throw failure
-  }
-}
-
 /** The value of a one-key line such as `{"attach":"a-1"}`, with its key; undefined for every other value. */
 export function preludeOf(value: unknown): { key: string; value: string } | undefined {
   if (!isRecord(value)) return undefined

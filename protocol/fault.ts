@@ -42,7 +42,10 @@ export interface FaultSpec<D> {
   readonly recover?: string | ((data: D) => string)
 }
 
-export type FaultMaker<D> = ((data: D, cause?: unknown) => Fault) & { readonly code: string; readonly class: ErrorClass }
+export type FaultMaker<D> = ((data: D, cause?: unknown) => Fault) & {
+  readonly code: string
+  readonly class: ErrorClass
+}
 
 /** Builds the error catalogue of one feature: `faults.session_not_found({ id })` is ready to throw. */
 export function catalogue<const S extends Record<string, FaultSpec<never>>>(
@@ -52,7 +55,10 @@ export function catalogue<const S extends Record<string, FaultSpec<never>>>(
   for (const [code, spec] of Object.entries(specs) as [string, FaultSpec<unknown>][]) {
     const make = (data: unknown, cause?: unknown): Fault => {
       const recover = typeof spec.recover === 'function' ? spec.recover(data) : spec.recover
-      return new Fault({ class: spec.class, code, msg: spec.say(data), ...(recover === undefined ? {} : { recover }) }, cause)
+      return new Fault(
+        { class: spec.class, code, msg: spec.say(data), ...(recover === undefined ? {} : { recover }) },
+        cause,
+      )
     }
     makers[code] = Object.defineProperties(make, { code: { value: code }, class: { value: spec.class } })
   }
@@ -71,17 +77,22 @@ export const coreFaults = catalogue({
   },
   version_adapter_failed: {
     class: 'daemon',
-    say: (d: { method: string; version: number }) => `${d.method}: the answer cannot be translated to protocol ${d.version}`,
+    say: (d: { method: string; version: number }) =>
+      `${d.method}: the answer cannot be translated to protocol ${d.version}`,
   },
   daemon_shutting_down: {
     class: 'daemon',
     say: (_: Record<string, never>) => 'the daemon is shutting down',
     recover: 'retry when it is back',
   },
-  internal_error: { class: 'daemon', say: (d: { incident: string }) => `internal error, incident ${d.incident} in the daemon log` },
+  internal_error: {
+    class: 'daemon',
+    say: (d: { incident: string }) => `internal error, incident ${d.incident} in the daemon log`,
+  },
   plugin_self_target_denied: {
     class: 'runtime',
-    say: (d: { method: string; id: string }) => `${d.method} on ${d.id} was refused: the caller runs inside that session`,
+    say: (d: { method: string; id: string }) =>
+      `${d.method} on ${d.id} was refused: the caller runs inside that session`,
   },
   io_error: { class: 'runtime', say: (d: { what: string; problem: string }) => `${d.what}: ${d.problem}` },
 })

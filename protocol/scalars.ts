@@ -6,7 +6,7 @@ const encoder = new TextEncoder()
 /** Bytes of `text` in UTF-8. */
 export const utf8Bytes = (text: string): number => encoder.encode(text).length
 // C0, DEL and C1: never allowed in names, ids or labels.
-// eslint-disable-next-line no-control-regex
+
 export const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
 
 const U64_MAX = 18_446_744_073_709_551_615n

@@ -21,7 +21,7 @@ export function rehearse(): void {
     ring,
     clock: systemClock,
     scope,
-    hooks: { asked: () => {}, cwdReported: () => {}, changed: () => {}, hold: () => {} },
+    hooks: { asked: () => {}, cwdReported: () => {}, changed: () => {}, hold: () => {}, parseFailed: () => {} },
   })
   for (let line = 0; line < 100; line++) {
     const bytes = Buffer.from(SAMPLE + 'plain text of a usual length that fills most of a row, twice over\r\n'.repeat(4))

@@ -7,7 +7,7 @@
  *  3. Modes that change how painting works (margins, origin, insert, no autowrap) are set after the painting.
  */
 import type { StickyModes, KeyboardStack } from './modes.ts'
-import type { Attributes, Core, Grid, Line } from './xterm.ts'
+import { isEmpty, type Attributes, type Core, type Grid, type Line } from './xterm.ts'
 
 const COMBINED = 0x200000
 const CODEPOINT = 0x1fffff
@@ -18,13 +18,15 @@ const UNDERLINE_COLOR_UNSET = 0x3ffffff
 const PALETTE_16 = 0x1000000
 const PALETTE_256 = 0x2000000
 const RGB = 0x3000000
+/** Combining marks start here. */
+const FIRST_JOINER = 0x300
 const CSI = '\x1b['
 /** More pops than any stack holds empty it. */
 const POP_KEYBOARD = `${CSI}<32u`
 
-// CAN ends any sequence, ST any string; then: no synchronized hold left over, main buffer, soft reset, no mouse, no paste.
+// CAN ends any sequence, ST any string; then: no keyboard flags of either screen, main buffer, soft reset, no mouse, no paste.
 const PRELUDE =
-  `\x18\x1b\\${CSI}?2026h${CSI}?1049l${CSI}!p` +
+  `\x18\x1b\\${CSI}?2026h${POP_KEYBOARD}${CSI}=0u${CSI}?1049l${CSI}!p` +
   `${CSI}?1;5;9;45;66;1000;1002;1003;1004;1005;1006;1007;1015;1016;2004;2031;2048l${CSI}?7;25h${CSI}4;20l\x1b>` +
   `\x0f\x1b(B\x1b)B\x1b*B\x1b+B${CSI}r${CSI}0 q${POP_KEYBOARD}${CSI}=0u${CSI}>4m${CSI}m`
 const CLEAR = `${CSI}H${CSI}2J`
@@ -50,7 +52,8 @@ export function repaint(core: Core, modes: StickyModes, options: RepaintOptions)
   paintRows(out, core, normal, from, normal.ybase + core.rows)
   savedCursor(out, core, normal, alternate)
   if (alternate) {
-    out.push(`${CSI}m${CSI}?1049h${POP_KEYBOARD}${CSI}=0u${CLEAR}`)
+    // The switch saves this buffer's cursor, pen included; only then the pen is reset.
+    out.push(`${CSI}?1049h${CSI}m\x1b(B${POP_KEYBOARD}${CSI}=0u${CLEAR}`)
     keyboard(out, modes.keyboard.alternate)
     paintRows(out, core, alt, alt.ybase, alt.ybase + core.rows)
     savedCursor(out, core, alt, false)
@@ -106,7 +109,7 @@ function paintRows(out: string[], core: Core, grid: Grid, from: number, to: numb
     const joined = row > from && line.isWrapped
     const continues = row + 1 < to && grid.lines.get(row + 1)?.isWrapped === true
     if (row > from && !joined) out.push(`${CSI}m\r\n`)
-    paintLine(out, line, core.cols, joined, continues && !startsWide(grid.lines.get(row + 1)))
+    paintLine(out, core, line, joined, continues && !startsWide(grid.lines.get(row + 1)))
   }
   out.push(`${CSI}m`)
 }
@@ -117,13 +120,16 @@ const startsWide = (line: Line | undefined): boolean => line !== undefined && li
  * `joined`: the row is entered by wrapping, so its cells carry the colour of the wrap until they are erased.
  * `fill`: something must be printed in the last column, else the next row would not wrap on (2).
  */
-function paintLine(out: string[], line: Line, columns: number, joined: boolean, fill: boolean): void {
+function paintLine(out: string[], core: Core, line: Line, joined: boolean, fill: boolean): void {
+  const columns = core.cols
   const data = line._data
   let style = ''
   let text = ''
+  /** Text of the cell printed last, '' behind a sequence: nothing joins across one. */
+  let before = ''
   const flush = (): void => {
     if (text !== '') out.push(text)
-    text = ''
+    text = before = ''
   }
   const used = fill ? columns : usedColumns(line, columns)
   const styleAt = (column: number): void => {
@@ -136,58 +142,62 @@ function paintLine(out: string[], line: Line, columns: number, joined: boolean, 
   out.push((style = `${CSI}0m`))
   for (let column = 0; column < used; ) {
     const content = data[column * 3] ?? 0
-    if (content !== 0 && content >>> 22 !== 0) {
-      styleAt(column)
-      const combined = (content & COMBINED) !== 0
-      text += combined ? (line._combined[column] ?? ' ') : glyph(content & CODEPOINT)
-      column += content >>> 22
-      // Terminals disagree about the width of clusters; say where the next cell is.
-      if (combined && column < columns) {
-        flush()
-        out.push(`${CSI}${column + 1}G`)
+    const width = content >>> 22
+    if (isEmpty(content)) {
+      if ((joined && column === 0) || (fill && column === columns - 1)) {
+        // The wrap itself has to print something.
+        styleAt(column)
+        text += before = ' '
+        column++
+        continue
       }
-      continue
-    }
-    if ((joined && column === 0) || (fill && column === columns - 1)) {
-      // The wrap itself has to print something.
-      styleAt(column)
-      text += ' '
-      column++
-      continue
-    }
-    let run = 1
-    const stop = fill ? columns - 1 : used
-    while (column + run < stop && isBlankLike(data, column, column + run)) run++
-    const background = data[column * 3 + 2] ?? 0
-    if (joined || (background & RGB) !== 0) {
-      styleAt(column)
+      const stop = fill ? columns - 1 : used
+      let run = 1
+      while (column + run < stop && isEmpty(data[column * 3 + run * 3] ?? 0) && data[column * 3 + 2] === data[(column + run) * 3 + 2]) run++
+      if (joined || ((data[column * 3 + 2] ?? 0) & RGB) !== 0) {
+        styleAt(column)
+        flush()
+        out.push(`${CSI}${run}X`)
+      }
       flush()
-      out.push(`${CSI}${run}X`)
+      column += run
+      if (column < columns) out.push(`${CSI}${run}C`)
+      continue
     }
-    flush()
-    column += run
-    if (column < columns) out.push(`${CSI}${run}C`)
+    styleAt(column)
+    // Half a glyph whose other half was printed over is not a glyph any more.
+    const broken = width === 0 || (width === 2 && (data[column * 3 + 3] ?? 0) >>> 22 !== 0)
+    const combined = (content & COMBINED) !== 0
+    const cell = broken ? ' ' : combined ? (line._combined[column] ?? ' ') : String.fromCodePoint(content & CODEPOINT)
+    if (before !== '' && (cell.codePointAt(0) ?? 0) >= FIRST_JOINER && joins(core, before, cell)) {
+      flush()
+      out.push(`${CSI}${column + 1}G`)
+    }
+    text += before = cell
+    column += broken ? 1 : width
+    // Terminals disagree about the width of clusters; say where the next cell is.
+    if (combined && column < columns) {
+      flush()
+      out.push(`${CSI}${column + 1}G`)
+    }
   }
   flush()
   if (joined && used < columns) out.push(`${CSI}0m${CSI}K`)
 }
 
+/** Would the receiver take `cell` as a part of the cluster before it? Two cells that stand apart must stay so. */
+function joins(core: Core, before: string, cell: string): boolean {
+  let state = 0
+  for (const it of before) state = core.unicodeService.charProperties(it.codePointAt(0) ?? 0, state)
+  return (core.unicodeService.charProperties(cell.codePointAt(0) ?? 0, state) & 1) !== 0
+}
+
 /** Columns up to the last one that is not an empty cell of the default background. */
 function usedColumns(line: Line, columns: number): number {
   for (let column = columns; column > 0; column--) {
-    if ((line._data[column * 3 - 3] ?? 0) !== 0 || ((line._data[column * 3 - 1] ?? 0) & RGB) !== 0) return column
+    if (!isEmpty(line._data[column * 3 - 3] ?? 0) || ((line._data[column * 3 - 1] ?? 0) & RGB) !== 0) return column
   }
   return 0
-}
-
-function isBlankLike(data: Uint32Array, column: number, other: number): boolean {
-  return (data[other * 3] ?? 0) >>> 22 === 0 || data[other * 3] === 0
-    ? (data[other * 3] ?? 0) === (data[column * 3] ?? 0) && data[other * 3 + 2] === data[column * 3 + 2]
-    : false
-}
-
-function glyph(code: number): string {
-  return code === 0 ? ' ' : String.fromCodePoint(code)
 }
 
 /** Full SGR of one cell, starting from the default. */
@@ -255,10 +265,10 @@ function finish(out: string[], core: Core, modes: StickyModes, grid: Grid): void
   if (grid.x >= core.cols && line !== undefined) {
     // The cursor waits behind the last column: only printing that cell again puts it there.
     let last = core.cols - 1
-    if ((line._data[last * 3] ?? 0) >>> 22 === 0 && last > 0 && (line._data[last * 3 - 3] ?? 0) >>> 22 === 2) last--
+    if ((line._data[last * 3] ?? 0) >>> 22 === 0 && last > 0) last--
     const content = line._data[last * 3] ?? 0
     out.push(`${CSI}${grid.y + 1 - top};${last + 1}H${sgr(line._data[last * 3 + 1] ?? 0, line._data[last * 3 + 2] ?? 0, line._extendedAttrs[last]?._ext ?? 0)}`)
-    out.push((content & COMBINED) !== 0 ? (line._combined[last] ?? ' ') : glyph(content & CODEPOINT))
+    out.push((content & COMBINED) !== 0 ? (line._combined[last] ?? ' ') : isEmpty(content) ? ' ' : String.fromCodePoint(content & CODEPOINT))
   } else {
     out.push(`${CSI}${grid.y + 1 - top};${Math.min(core.cols, grid.x + 1)}H`)
   }

@@ -112,6 +112,7 @@ export class Session {
         cwdReported: (cwd) => options.events.cwdReported(cwd),
         changed: () => options.events.terminalChanged(),
         hold: (on) => this.#hold(this.terminal, on),
+        parseFailed: (failure) => options.log.warn({ problem: (failure as Error).message }, 'the terminal could not take a piece of output'),
       },
     })
     this.clients = new Clients({

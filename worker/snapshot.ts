@@ -1,7 +1,7 @@
 /** The visible screen as data for a screen read. Pure over the emulator's state. */
 import type { TerminalSnapshot } from '../protocol/worker/messages.ts'
 import type { StickyModes } from './modes.ts'
-import type { Core, Line } from './xterm.ts'
+import { isEmpty, type Core, type Line } from './xterm.ts'
 
 const COMBINED = 0x200000
 const CODEPOINT = 0x1fffff
@@ -38,13 +38,10 @@ export function lineText(line: Line, columns: number, continues: boolean): strin
   let text = ''
   for (let column = 0; column < columns; ) {
     const content = line._data[column * 3] ?? 0
-    const width = content >>> 22
-    if (width === 0) {
+    const width = Math.max(1, content >>> 22)
+    if (isEmpty(content)) {
       if (!(continues && column === columns - 1)) text += ' '
-      column++
-      continue
-    }
-    if ((content & COMBINED) !== 0) text += line._combined[column] ?? ' '
+    } else if ((content & COMBINED) !== 0) text += line._combined[column] ?? ' '
     else text += (content & CODEPOINT) === 0 ? ' ' : String.fromCodePoint(content & CODEPOINT)
     column += width
   }

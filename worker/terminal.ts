@@ -44,6 +44,8 @@ export interface TerminalHooks {
   changed: (watermark: number) => void
   /** The backlog is too long (true) or short again (false). */
   hold: (on: boolean) => void
+  /** The emulator threw; parsing goes on behind what it was given. */
+  parseFailed: (failure: unknown) => void
 }
 
 export interface Picture {
@@ -265,8 +267,14 @@ export class ScreenTerminal {
         this.#parsed = this.#ring.start
         continue
       }
-      input.parse(view)
       this.#parsed += view.length
+      try {
+        input.parse(view)
+      } catch (failure) {
+        // A fault of the emulator costs the picture at most this slice, never the session.
+        input._parser.reset()
+        this.#hooks.parseFailed(failure)
+      }
     }
     if (this.#parsed >= this.#ring.end) this.#dueSince = undefined
     if (this.#parsed === before) return

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { ReadStream, WriteStream, isatty } from 'node:tty'
 import type { Readable } from 'node:stream'
-import { after } from '../../client/clock.ts'
+import { after, monotonicMs } from '../../client/clock.ts'
 import { OutputClosed, writeAll } from '../out.ts'
 import { RESET } from './reset.ts'
 
@@ -138,9 +138,9 @@ export class Terminal {
   }
 
   #writeLast(text: string | Buffer): void {
-    const end = performance.now() + RESTORE_MS
+    const end = monotonicMs() + RESTORE_MS
     let left: Uint8Array | undefined = Buffer.from(text)
-    while (left !== undefined && performance.now() < end) left = this.#push(left)
+    while (left !== undefined && monotonicMs() < end) left = this.#push(left)
   }
 }
 

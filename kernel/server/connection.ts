@@ -275,6 +275,7 @@ export class Connection implements Caller {
   async #write(line: string): Promise<void> {
     const socket = this.#socket
     if (socket.destroyed || this.#mode === 'closing' || socket.write(line)) return
+    if (this.#options.scope.closed) return
     await new Promise<void>((resolve) => {
       const stall = this.#options.scope.after(this.#options.limits.writeStallMs, 'write stall', () => socket.destroy())
       const done = (): void => {

@@ -13,9 +13,8 @@ export const connectionFaults = catalogue({
 export const listenFaults = catalogue({
   daemon_already_running: {
     class: 'daemon',
-    say: (d: { where: string; pid?: number }) =>
-      `another daemon is running${d.pid === undefined ? '' : ` (pid ${d.pid})`}: it holds ${d.where}`,
-    recover: 'use it, or stop it with: pohunek daemon stop',
+    say: (d: { path: string }) => `another pohunekd listens on ${d.path}`,
+    recover: 'use it, or stop it first: pohunek daemon stop',
   },
   socket_path_taken: {
     class: 'configuration',

@@ -18,9 +18,9 @@ export interface ListenOptions {
   readonly path: string
   readonly scope: Scope
   readonly log: Log
-  accept(socket: Socket): void
+  readonly accept: (socket: Socket) => void
   /** Makes the directory again when it vanished under the running daemon. */
-  prepare?(): void
+  readonly prepare?: () => void
 }
 
 /**
@@ -120,7 +120,7 @@ async function refuseLive(path: string): Promise<void> {
   const there = found(path)
   if (there === undefined) return
   if (!there.isSocket()) throw listenFaults.socket_path_taken({ path })
-  if (await isLive(path)) throw listenFaults.daemon_already_running({ where: path })
+  if (await isLive(path)) throw listenFaults.daemon_already_running({ path })
 }
 
 /** True when something accepts on the socket or may: only a refused connection proves that nobody does. */

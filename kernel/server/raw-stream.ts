@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import type { Peer } from '../plugin.ts'
+import type { Peer } from '../../platform/peers.ts'
 
 /** A connection that left NDJSON behind its first line. */
 export interface RawStream {

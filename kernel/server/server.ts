@@ -11,7 +11,7 @@ import { descriptorOf } from './peer-link.ts'
 export interface ServerOptions {
   readonly socketPath: string
   /** Makes the socket's directory again when it vanished under the running daemon. */
-  prepare?(): void
+  readonly prepare?: () => void
   readonly limits?: Partial<ServerLimits>
   readonly peerOf?: PeerOf
   /** Time requests in flight get when the daemon stops. */

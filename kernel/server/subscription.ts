@@ -60,7 +60,10 @@ const encoded = new WeakMap<WireEvent, Map<number, string | Error | undefined>>(
 export function eventLine(event: WireEvent, version: number): string | Error | undefined {
   if (event.since > version) return undefined
   let lines = encoded.get(event)
-  if (lines === undefined) encoded.set(event, (lines = new Map()))
+  if (lines === undefined) {
+    lines = new Map<number, string | Error | undefined>()
+    encoded.set(event, lines)
+  }
   if (!lines.has(version)) lines.set(version, encodeFor(event, version))
   return lines.get(version)
 }

@@ -33,5 +33,5 @@ export interface RecordTables {
 }
 
 /** A change for `batch`: the record must be one of that table. */
-export const put = <R>(table: Table<R>, record: R): Change => ({ table: table as Table<unknown>, put: record })
-export const remove = <R>(table: Table<R>, key: string): Change => ({ table: table as Table<unknown>, delete: key })
+export const put = <R>(table: Table<R>, record: R): Change => ({ table: table, put: record })
+export const remove = <R>(table: Table<R>, key: string): Change => ({ table: table, delete: key })

@@ -22,6 +22,8 @@ export interface JobRecord {
 export type StoredJob = { job: WorkerJob; record: JobRecord } | { job: WorkerJob; damaged: string }
 
 const MAX_BYTES = 1_048_576
+/** What a writer that was killed between write and rename leaves; writes are synchronous, so none of ours is under way. */
+const UNFINISHED = /^\.[A-Za-z0-9._:-]+\.json\.[0-9a-f]+$/
 const NAME = /^(?!\.)([A-Za-z0-9._:-]{1,128})-([1-9]\d{0,9})\.json$/
 
 export class JobFiles {
@@ -67,6 +69,7 @@ export class JobFiles {
     removeFile(this.path(job))
   }
 
+  /** All records. Unfinished files of a killed writer are removed on the way. */
   list(): StoredJob[] {
     let names: string[]
     try {
@@ -75,6 +78,7 @@ export class JobFiles {
       if ((failure as NodeJS.ErrnoException).code === 'ENOENT') return []
       throw failure
     }
+    for (const name of names.filter((it) => UNFINISHED.test(it))) removeFile(join(this.#directory, name))
     return names.sort().flatMap((name) => {
       const [, sessionId, generation] = NAME.exec(name) ?? []
       if (sessionId === undefined) return []

@@ -16,15 +16,13 @@ export interface Native {
   /** syscall(2) with six arguments; unused ones are 0. */
   syscall: Call
   /** errno of the last failed call. */
-  errno(): number
+  errno: () => number
 }
 
 export const EINTR = 4
 export const EPERM = 1
 export const ESRCH = 3
 export const EAGAIN = 11
-export const EINVAL = 22
-export const ENOSYS = 38
 
 let loaded: Native | undefined
 

@@ -7,6 +7,7 @@ import { delay } from '../../kernel/clock.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { examine, sweepSession, type Finding } from './examine.ts'
 import { jobOf, type Host } from './host.ts'
+import { readJournals } from './journal.ts'
 import { isOver } from './machine.ts'
 import { purgeFiles } from './purge.ts'
 import { message } from './registry.ts'
@@ -151,6 +152,7 @@ export class Adoption {
       // Its end was not observed: there is no exit status to tell.
       return { ...it, info: { ...info, state: 'failed', state_source: 'process' } }
     })
+    host.attachments.sessionGone(session)
     for (const watcher of [...session.watchers]) watcher()
     host.hooks.ended.call(session.info)
   }
@@ -191,6 +193,11 @@ export class Adoption {
   async #unrecorded(job: WorkerJob, first: JobState): Promise<void> {
     const { supervisor, kernel, inventory, log } = this.#host
     let status = first
+    if (status.state === 'running' && this.#runsNothing(job)) {
+      // Ours, unrecorded and without a program: a spare that was starting when its daemon died waits for nobody.
+      await supervisor.retire(job, SPARE_LEAVES_MS)
+      return purgeFiles(kernel.paths, job.sessionId)
+    }
     const until = kernel.clock.monotonic() + SPARE_LEAVES_MS
     while (status.state === 'running' && kernel.clock.monotonic() < until) {
       await delay(kernel.clock, 20, this.#host.scope.signal)
@@ -210,6 +217,13 @@ export class Adoption {
       status: status.state === 'mismatch' ? 'identity_mismatch' : 'orphaned',
       reason: status.state === 'mismatch' ? status.reason : stale ? 'stale_worker_generation' : 'worker_without_session_record',
     })
+  }
+
+  /** A program is started only after its session was recorded, and the journal tells it first. */
+  #runsNothing(job: WorkerJob): boolean {
+    if (this.#host.registry.find(job.sessionId) !== undefined) return false
+    const journals = readJournals(this.#host.kernel.paths.journals(job.sessionId), job.sessionId)
+    return !('unreadable' in journals) && journals.every(({ phase }) => phase === 'bootstrap' || phase === 'never_initialized')
   }
 
   async #each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {

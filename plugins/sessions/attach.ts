@@ -93,6 +93,10 @@ export class Attachments {
       this.#end(stream, fault.toBody())
       throw fault
     }
+    if (client.socket.destroyed) {
+      worker.destroy()
+      return this.#end(stream, undefined)
+    }
     worker.write(`${JSON.stringify({ attach: stream.token })}\n`)
     if (client.head.length > 0) worker.write(client.head)
     this.#relay(stream, client.socket, worker)
@@ -133,14 +137,21 @@ export class Attachments {
     return { detached: true, ...(error === undefined ? {} : { error }) }
   }
 
-  /** The connection to the session's worker is gone: streams no longer hear of their end. */
+  /** The lease is gone: the worker forgot the tokens it gave; streams that are open have connections of their own. */
+  linkLost(session: Session): void {
+    for (const stream of [...this.#streams.values()]) {
+      if (stream.session === session && stream.phase === 'waiting') this.#end(stream, undefined)
+    }
+  }
+
+  /** The worker is gone, and nobody is left who could tell the end of its streams. */
   sessionGone(session: Session): void {
     for (const stream of [...this.#streams.values()]) {
       if (stream.session !== session || stream.phase === 'over') continue
       const wasOpen = stream.phase === 'open'
-      // Its relay has connections of its own and ends with the worker, if that is what went away.
+      stream.relay?.()
       this.#end(stream, undefined)
-      if (wasOpen && session.removed) this.#publish('attach_closed', { session_id: session.id, stream_id: stream.id })
+      if (wasOpen) this.#publish('attach_closed', { session_id: session.id, stream_id: stream.id })
     }
   }
 

@@ -100,12 +100,14 @@ export const sessionNew: Command = {
     const cwd = elsewhere && !input.has('cwd') ? undefined : directory(context, input.value('cwd'))
     const metadata = input.values('meta').map((it) => pair(it) as [string, string])
     const timeoutMs = input.integer('request-timeout-ms') ?? (text === undefined ? undefined : INPUT_TIMEOUT_MS)
+    // A program that is looked at from its first moment starts at the size it is looked at.
+    const size = input.has('attach') ? context.terminal : undefined
     const info = await typed(context)(
       'session.new',
       {
         agent: input.value('agent') ?? 'shell',
-        cols: input.integer('cols') ?? 80,
-        rows: input.integer('rows') ?? 24,
+        cols: input.integer('cols') ?? size?.cols ?? 80,
+        rows: input.integer('rows') ?? size?.rows ?? 24,
         ...present('name', input.value('name')),
         ...present('cwd', cwd),
         ...present('project', input.value('project')),

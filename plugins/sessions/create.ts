@@ -14,7 +14,7 @@ import type { LaunchPlan } from './api.ts'
 import { faults } from './faults.ts'
 import type { Host } from './host.ts'
 import { baseEnvironment, environmentProblem, profileEnvironment, type Environment } from './launch-env.ts'
-import { findProgram } from './program.ts'
+import { findProgram, type FoundProgram } from './program.ts'
 import type { SessionRecord } from './record.ts'
 import { message } from './registry.ts'
 import { absoluteCwd, changedMetadata, displayName, terminalSize, withoutWorktrees, type Size } from './request.ts'
@@ -46,7 +46,7 @@ interface Launch {
   readonly name: string | undefined
   readonly metadata: Readonly<Record<string, string>>
   readonly cwd: string
-  readonly executable: string
+  readonly program: FoundProgram
 }
 
 /** The created session, already told. Throws what contract/methods.md lists for session.new; then nothing is left. */
@@ -80,8 +80,8 @@ async function check(host: Host, params: NewSession): Promise<Launch> {
   const plan = await planned(host, params.agent, asked)
   const cwd = plan.cwd ?? host.kernel.paths.home
   await checkDirectory(cwd)
-  const executable = await findProgram(plan.program, host.programs, params.search_path)
-  return { plan, size, name, metadata, cwd, executable }
+  const program = await findProgram(plan.program, host.programs, params.search_path)
+  return { plan, size, name, metadata, cwd, program }
 }
 
 async function planned(host: Host, agent: string, cwd: string | undefined): Promise<Launch['plan']> {
@@ -115,7 +115,7 @@ async function checkDirectory(cwd: string): Promise<void> {
 
 function environment(host: Host, launch: Launch, spare: Spare): { base: Environment; profile: Environment } {
   const base = baseEnvironment({
-    daemon: host.env,
+    daemon: { ...host.env, ...(launch.program.searchPath === undefined ? {} : { PATH: launch.program.searchPath }) },
     allowlist: host.kernel.config.environment.allowlist,
     tmpdir: host.kernel.paths.sessionTmp(spare.sessionId),
   })
@@ -126,7 +126,7 @@ function environment(host: Host, launch: Launch, spare: Spare): { base: Environm
 }
 
 function newRecord(host: Host, launch: Launch, spare: Spare, base: Environment, initialInput: boolean): SessionRecord {
-  const { plan, size, name, metadata, cwd, executable } = launch
+  const { plan, size, name, metadata, cwd, program } = launch
   const at = new Date(host.kernel.clock.now()).toISOString()
   const generation = String(spare.job.generation)
   const { worker_id } = spare.link.negotiated
@@ -150,7 +150,7 @@ function newRecord(host: Host, launch: Launch, spare: Spare, base: Environment, 
     },
     intent: 'run',
     launch: {
-      executable,
+      executable: program.path,
       args: [...plan.args],
       cwd,
       agent: plan.agent,
@@ -197,7 +197,7 @@ async function initialize(
     transaction_id: transactionId,
     expected_worker_id: spare.link.negotiated.worker_id,
     launch: { agent: launch.plan.agent, agent_base: launch.plan.agentBase },
-    executable: launch.executable,
+    executable: launch.program.path,
     arguments: [...launch.plan.args],
     cwd: launch.cwd,
     dimensions: { columns: launch.size.cols, rows: launch.size.rows },

@@ -12,7 +12,8 @@ const ASK_MS = 3_000
 const MAX_OUTPUT_BYTES = 1_048_576
 /** A shell that failed is asked again after this. */
 const RETRY_MS = 60_000
-const MARK = '__pohunek_path__'
+// No character that could belong to a variable's name: the mark stands right behind $PATH in every shell's syntax.
+const MARK = '--pohunek-path--'
 
 /** The login shell by $SHELL, else by the account; undefined when it is no executable file. */
 export function loginShell(env: Readonly<Record<string, string | undefined>>): string | undefined {

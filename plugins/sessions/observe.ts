@@ -15,9 +15,10 @@ import { encodeFrameHead, FrameDecoder, type Frame, type FrameHeader } from '../
 import type { TerminalSnapshot } from '../../protocol/worker/messages.ts'
 import { faults } from './faults.ts'
 import type { Session } from './session.ts'
+import { isConnectFailure } from './supply.ts'
 import type { RuntimeIdentity, SessionOutputResult } from './types.ts'
 import { workerFault } from './worker-faults.ts'
-import { connect, secretToken, WorkerRefusal } from './worker-link.ts'
+import { connect, secretToken, WorkerRefusal, WorkerUnreachable } from './worker-link.ts'
 
 /** Names of the runtime an observation belongs to; a cursor of another one is refused. */
 export function runtimeOf(session: Session): RuntimeIdentity {
@@ -39,6 +40,7 @@ export async function snapshotOf(session: Session): Promise<TerminalSnapshot> {
 
 /** A connection lost while looking means that there is no terminal to look at, whatever becomes of the session. */
 function observed(session: Session, failure: unknown): unknown {
+  if (isConnectFailure(failure)) return faults.session_terminal_unavailable({ id: session.id }, failure)
   const fault = workerFault(session.id, failure)
   const code = (fault as { code?: unknown }).code
   return code === 'session_runtime_reconnecting' || code === 'worker_invalid_state'
@@ -137,6 +139,7 @@ export async function readOutput(session: Session, request: OutputRequest, waite
     })
     const open = { version: link.version, stream_id: streamId, runtime_id: current.worker_instance_id, kind: 'open', token, mode: 'observation', after_offset: offset } as const
     const { head, data } = await observe(link.socketPath, open, signal)
+    if (head.start_offset < offset) throw coreFaults.bad_request({ problem: `after_offset ${offset} is past the end, ${head.runtime_end_offset}` })
     return { session_id: session.id, ...current, ...outputFields(head, data) }
   } catch (failure) {
     if (signal.aborted) throw signal.reason
@@ -189,9 +192,9 @@ function collect(socket: Socket): Promise<{ head: ObservationStart; data: Buffer
       else if (header.kind === 'close') finish()
     }
     const finish = (): void => {
-      if (head === undefined) return reject(new Error('the worker ended the observation early'))
+      if (head === undefined) return reject(new WorkerUnreachable('closed', 'the worker ended the observation early'))
       const data = Buffer.concat(parts)
-      if (data.length !== head.next_offset - head.start_offset) return reject(new Error('the observation is not complete'))
+      if (data.length !== head.next_offset - head.start_offset) return reject(new WorkerUnreachable('closed', 'the observation is not complete'))
       resolve({ head, data })
     }
     socket.on('data', (chunk: Buffer) => {
@@ -202,6 +205,7 @@ function collect(socket: Socket): Promise<{ head: ObservationStart; data: Buffer
       }
     })
     socket.on('error', reject)
+    socket.on('end', finish)
     socket.on('close', finish)
   })
 }

@@ -13,20 +13,29 @@ export interface ProgramSearch {
   readonly login: LoginPath
 }
 
-/** Absolute path of `program`. Throws agent_binary_missing naming where it was looked for. */
-export async function findProgram(program: string, search: ProgramSearch, callerPath: string | undefined): Promise<string> {
+export interface FoundProgram {
+  /** Absolute. */
+  readonly path: string
+  /** PATH the program was found by when it was not the daemon's: what it starts itself is found by the same one. */
+  readonly searchPath?: string
+}
+
+/** Where `program` is. Throws agent_binary_missing naming where it was looked for. */
+export async function findProgram(program: string, search: ProgramSearch, callerPath: string | undefined): Promise<FoundProgram> {
   if (program.includes('\0')) throw faults.agent_binary_missing({ program, path: 'nothing: the name is not valid' })
   if (isAbsolute(program)) {
-    if (await isProgram(program)) return program
+    if (await isProgram(program)) return { path: program }
     throw faults.agent_binary_missing({ program, path: 'only that file: an absolute path was given' })
   }
   if (program === '' || program.includes('/')) throw faults.agent_binary_missing({ program, path: 'nothing: give a bare name or an absolute path' })
   const searched = new Set<string>()
-  const near = [...search.configured, ...directories(search.path), ...directories(callerPath)]
-  const found = await firstIn(program, near, searched)
-  if (found !== undefined) return found
-  const fromLogin = await firstIn(program, (await search.login.ask()) ?? [], searched)
-  if (fromLogin !== undefined) return fromLogin
+  const own = await firstIn(program, [...search.configured, ...directories(search.path)], searched)
+  if (own !== undefined) return { path: own }
+  for (const ask of [() => directories(callerPath), () => search.login.ask()]) {
+    const path = (await ask()) ?? []
+    const found = await firstIn(program, path, searched)
+    if (found !== undefined) return { path: found, searchPath: path.join(':') }
+  }
   throw faults.agent_binary_missing({ program, path: [...searched].join(':') || 'an empty PATH' })
 }
 

@@ -1,7 +1,7 @@
 /** The durable record of one session: what clients see, what the owner wants, and how to find the worker again. */
 import * as v from 'valibot'
 import type { TableSpec } from '../../kernel/store/tables.ts'
-import { Int, SessionId, nonEmpty } from '../../protocol/scalars.ts'
+import { Int, nonEmpty } from '../../protocol/scalars.ts'
 import { SessionInfo } from './types.ts'
 
 const Identity = v.object({ pid: Int, start_identity: v.string() })
@@ -44,13 +44,33 @@ export const SessionRecord = v.object({
 })
 export type SessionRecord = v.InferOutput<typeof SessionRecord>
 
+const text = (value: unknown): boolean => typeof value === 'string' && value !== ''
+const fields = (value: unknown): Readonly<Record<string, unknown>> => (typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {})
+
+/**
+ * A session that is over is only shown and removed. What that reads is checked by hand, because a store may hold tens of
+ * thousands of them and full validation would be most of a daemon's start.
+ */
+function isFinished(raw: unknown): raw is SessionRecord {
+  const { info, intent, launch, worker } = fields(raw)
+  const { id, agent, agent_base, cwd, state, created_at, updated_at, cols, rows, pid, runtime, metadata, capabilities } = fields(info)
+  const { state: runtimeState, runtime_generation } = fields(runtime)
+  const { worker_id, generation, boot_id, process } = fields(worker)
+  return (
+    (runtimeState === 'terminal' || runtimeState === 'lost') &&
+    (state === 'done' || state === 'failed' || state === 'stopped') &&
+    (intent === 'run' || intent === 'stop') &&
+    [id, agent, agent_base, cwd, runtime_generation, worker_id, boot_id, fields(launch)['executable'], fields(process)['start_identity']].every(text) &&
+    [created_at, updated_at].every((it) => typeof it === 'string' && !Number.isNaN(Date.parse(it))) &&
+    [cols, rows, pid, generation, fields(process)['pid']].every(Number.isSafeInteger) &&
+    typeof capabilities === 'object' &&
+    Object.values(fields(metadata)).every((it) => typeof it === 'string')
+  )
+}
+
 export const sessionTable: TableSpec<SessionRecord> = {
   kind: 'session',
   key: (record) => record.info.id,
-  decode(raw) {
-    const record = v.parse(SessionRecord, raw)
-    v.parse(SessionId, record.info.id)
-    return record
-  },
+  decode: (raw) => (isFinished(raw) ? raw : v.parse(SessionRecord, raw)),
   encode: (record) => record,
 }

@@ -11,7 +11,7 @@ import type { WorkerLink } from './worker-link.ts'
  * Workers kept for the last output of ended sessions. Each costs a process; past this the oldest is let go before its
  * retention is over, so that thousands of short sessions cannot exhaust the machine.
  */
-const MAX_RETAINED_WORKERS = 32
+const MAX_RETAINED_WORKERS = 16
 const RETIRE_GRACE_MS = 1_000
 
 /** Called when the connection to a worker whose program should still run is gone: finds out why, later and again. */
@@ -141,7 +141,7 @@ export async function retireEnded(host: Host, session: Session): Promise<void> {
 
 function connectionLost(host: Host, session: Session, examine: Examine): void {
   void session.disconnect()
-  host.attachments.sessionGone(session)
+  host.attachments.linkLost(session)
   for (const watcher of [...session.watchers]) watcher()
   if (host.scope.closed || session.removed) return
   if (session.phase === 'ended') {

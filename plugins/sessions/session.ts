@@ -14,14 +14,17 @@ import type { SessionRecord } from './record.ts'
 import type { SessionInfo } from './types.ts'
 import type { WorkerLink } from './worker-link.ts'
 
+/** Shared by all queues that never had anything to do. */
+const idle: Promise<unknown> = Promise.resolve()
+
 export class Session {
   readonly id: string
   readonly #makeScope: () => Scope
   #scope: Scope | undefined
   #record: SessionRecord
   #phase: Phase
-  #commands: Promise<unknown> = Promise.resolve()
-  #input: Promise<unknown> = Promise.resolve()
+  #commands: Promise<unknown> = idle
+  #input: Promise<unknown> = idle
   /** Leased connection to the worker; also of an ended session while the worker keeps its last output. */
   link: WorkerLink | undefined
   /** An end reported before the creation was committed. */

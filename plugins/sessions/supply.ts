@@ -57,7 +57,7 @@ export class Supply {
   readonly #deaths: number[] = []
   #starting = 0
   #refill: Disposable | undefined
-  /** Discards nobody waits for; the end of this supply does. */
+  /** Starts and discards nobody else waits for. */
   readonly #leaving = new Set<Promise<void>>()
 
   constructor(options: SupplyOptions) {
@@ -85,7 +85,7 @@ export class Supply {
     if (scope.closed || this.#refill !== undefined || this.#ready.length + this.#starting >= spares) return
     this.#refill = scope.after(Math.max(afterMs, this.#pause()), 'refill spares', () => {
       this.#refill = undefined
-      void this.#fill()
+      this.#finishBeforeClose(this.#fill())
     })
   }
 
@@ -125,11 +125,13 @@ export class Supply {
     this.#deaths.push(this.#options.clock.monotonic())
     this.#options.log.warn({ session_id: spare.sessionId }, 'a spare worker ended')
     // What fails here is found as an ended job at the next start.
-    const leaving = this.discard(spare)
-      .catch(() => undefined)
-      .finally(() => this.#leaving.delete(leaving))
-    this.#leaving.add(leaving)
+    this.#finishBeforeClose(this.discard(spare).catch(() => undefined))
     this.refill()
+  }
+
+  #finishBeforeClose(work: Promise<void>): void {
+    const leaving = work.finally(() => this.#leaving.delete(leaving))
+    this.#leaving.add(leaving)
   }
 
   /** How long to wait so that no more than the budget die within its window. */
@@ -143,15 +145,11 @@ export class Supply {
     const { supervisor, program, paths, daemonId, scope } = this.#options
     const sessionId = `s-${ulid()}`
     const job: WorkerJob = { sessionId, generation: 1 }
-    const process = await supervisor.start(
-      {
-        ...job,
-        executable: program.executable,
-        args: [...program.args, ...workerArguments(paths, job)],
-        env: program.env,
-      },
-      scope.signal,
-    )
+    const spec = { ...job, executable: program.executable, args: [...program.args, ...workerArguments(paths, job)], env: program.env }
+    const process = await supervisor.start(spec, scope.signal).catch(async (failure: unknown) => {
+      await purgeFiles(paths, sessionId) // it may have come as far as its journal
+      throw failure
+    })
     const mine = scope.child(`worker ${sessionId}`)
     try {
       const link = await openLink({ socketPath: paths.workerSocket(sessionId), daemonId, scope: mine, clock: this.#options.clock })

@@ -97,6 +97,7 @@ export class WorkerLink {
     this.socketPath = options.socketPath
     socket.on('data', (chunk: Buffer) => this.#take(chunk))
     socket.on('error', () => socket.destroy())
+    socket.on('end', () => socket.destroy())
     socket.on('close', () => this.#end())
     this.#scope.defer('worker connection', () => this.close())
   }

@@ -3,7 +3,8 @@ import { JSON_FLAG, type Command, type CommandContext, type Outcome, type TypedC
 import type contract from './contract.ts'
 
 const plugin = 'system'
-const typed = (context: CommandContext): TypedCall<typeof contract> => context.call.bind(context) as TypedCall<typeof contract>
+const typed = (context: CommandContext): TypedCall<typeof contract> =>
+  context.call.bind(context) as TypedCall<typeof contract>
 
 export const health: Command = {
   path: ['health'],

@@ -1,11 +1,10 @@
 // F3, F4: from a key to its echo, in an idle session and while another session of the same server floods.
 import { rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
-import { READY, echoing, flooding, payload } from './programs.mjs'
+import { READY, echoing, flooding } from './programs.mjs'
 import { bin } from './roots.mjs'
-import { median, percentile } from './stats.mjs'
+import { median, now, percentile } from './stats.mjs'
 import { Terminal } from './terminal.mjs'
-import { now } from './stats.mjs'
 
 const SIZE = { cols: 200, rows: 50 }
 /** Characters that no repaint and no control sequence of either side contains. */
@@ -93,7 +92,7 @@ export async function echo(bench) {
     report('F3', times)
   }
   if (bench.wants('F4')) {
-    const { path } = payload(root.path, 'ascii', 4_000_000)
+    const path = root.file('flood.out', 'a flood of output that goes on and on\n'.repeat(100_000))
     const ourFlag = `${root.path}/flood.ours`
     const peerFlag = `${root.path}/flood.peer`
     if (product !== undefined) {

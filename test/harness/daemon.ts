@@ -69,6 +69,8 @@ export interface DaemonOptions {
   readonly unready?: boolean
   readonly cwd?: string
   readonly log?: string[]
+  /** Descriptors 4 and up, as a careless starter leaves them open. */
+  readonly extra?: readonly number[]
 }
 
 /** Starts bin/pohunekd and waits until it says on descriptor 3 that it is ready. */
@@ -77,7 +79,7 @@ export async function startDaemon(roots: Roots, options: DaemonOptions = {}): Pr
   const child = spawn(bin('pohunekd'), ['--ready-fd', '3', ...(options.args ?? [])], {
     cwd: options.cwd ?? roots.work,
     env: options.wholeEnv ?? roots.env(options.env),
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe', ...(options.extra ?? [])],
   })
   for (const stream of [child.stdout, child.stderr])
     stream?.on('data', (chunk: Buffer) => void log.push(chunk.toString()))

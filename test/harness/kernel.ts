@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import {
   boot,
-  fake,
   listen,
   manualClock,
   type Bootable,
@@ -18,8 +17,6 @@ import type { DaemonConfig, RunningKernel, RunningServer, ServerOptions } from '
 import { resolvePaths } from '../../kernel/paths.ts'
 import { memoryTables } from './memory-tables.ts'
 import { rawClient, type RawClient } from './ndjson.ts'
-
-export { fake }
 
 /** A private directory that is gone when the test ended. Short: socket paths are bounded. */
 export function privateRoot(): string {
@@ -83,7 +80,7 @@ export function memoryLog(
     warn: write('warn'),
     error: write('error'),
     child: (bindings: Record<string, unknown>) => memoryLog(entries, { ...bound, ...bindings }),
-  } as unknown as Log & { entries: LogEntry[] }
+  }
 }
 
 export interface TestKernelOptions extends Partial<Omit<BootOptions, 'fakes' | 'log' | 'clock'>> {
@@ -102,13 +99,13 @@ export interface TestKernel {
   readonly methods: readonly string[]
   readonly call: RunningKernel['call']
   /** Opens the socket; closed when the test ends. */
-  serve(options?: Partial<ServerOptions>): Promise<TestServer>
+  readonly serve: (options?: Partial<ServerOptions>) => Promise<TestServer>
 }
 
 export interface TestServer {
   readonly path: string
   readonly server: RunningServer
-  connect(): Promise<RawClient>
+  readonly connect: () => Promise<RawClient>
 }
 
 export async function testKernel(

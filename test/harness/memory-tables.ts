@@ -21,7 +21,7 @@ export function memoryTables(): RecordTables {
     },
     async batch(changes: readonly Change[]) {
       for (const change of changes) {
-        const table = change.table as Table<unknown>
+        const table = change.table
         if ('put' in change) await table.put(change.put)
         else await table.delete(change.delete)
       }

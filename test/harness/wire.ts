@@ -26,6 +26,7 @@ export interface CallOptions {
 
 export async function dial(path: string): Promise<Socket> {
   const socket = connect(path)
+  socket.on('error', () => undefined) // a reset shows as the end of the connection
   await within(
     `connect to ${path}`,
     new Promise<void>((resolve, reject) => {
@@ -36,7 +37,6 @@ export async function dial(path: string): Promise<Socket> {
     socket.destroy()
     throw problem
   })
-  socket.on('error', () => undefined) // a reset shows as the end of the connection
   return socket
 }
 

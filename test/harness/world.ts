@@ -110,7 +110,7 @@ export class World implements Home {
   profile(
     program: string,
     args: readonly string[] = [],
-    more: { name?: string; env?: Record<string, string> } = {},
+    more: { name?: string; env?: Record<string, string>; inputRules?: Record<string, boolean | number> } = {},
   ): string {
     const key = JSON.stringify([program, args, more])
     const known = this.#profiles.get(key)
@@ -119,6 +119,7 @@ export class World implements Home {
     const directory = join(this.roots.config, 'pohunek/agents')
     mkdirSync(directory, { recursive: true, mode: 0o700 })
     const env = Object.entries(more.env ?? {}).map(([variable, value]) => `${variable} = ${quote(value)}`)
+    const rules = Object.entries(more.inputRules ?? {}).map(([key, value]) => `${key} = ${value}`)
     writeFileSync(
       join(directory, `${name}.toml`),
       [
@@ -126,6 +127,7 @@ export class World implements Home {
         `program = ${quote(program)}`,
         `args = [${args.map(quote).join(', ')}]`,
         ...(env.length > 0 ? ['', '[env]', ...env] : []),
+        ...(rules.length > 0 ? ['', '[input_rules]', ...rules] : []),
         '',
       ].join('\n'),
       { mode: 0o600 },

@@ -14,7 +14,7 @@ import { demo, part } from './fixtures.ts'
 interface Served {
   readonly socket: string
   readonly ended: Promise<unknown>
-  stop(): Promise<unknown>
+  readonly stop: () => Promise<unknown>
 }
 
 /** Resolves when it serves; rejects with what kept it from starting. */
@@ -97,7 +97,7 @@ test('FC-d87f: of ten started at once over a stale socket exactly one serves, an
   const root = privateRoot()
   const first = await daemon(root)
   await first.stop()
-  writeFileSync(join(root, 'run/pohunek/daemon.pid'), 'garbage')
+  writeFileSync(join(root, 'run/pohunek/daemon.lock'), 'garbage')
   const outcomes = await Promise.allSettled(Array.from({ length: 10 }, () => daemon(root)))
   expect(outcomes.filter((it) => it.status === 'fulfilled')).toHaveLength(1)
   for (const it of outcomes)

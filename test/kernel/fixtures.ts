@@ -1,7 +1,7 @@
 /** Small plugins for kernel tests. */
 import * as v from 'valibot'
 import { definePlugin, token, type Bootable, type Call, type Kernel, type SetupContext } from '../../kernel/index.ts'
-import { contract, type Contract, type Method } from '../../protocol/contract.ts'
+import { contract, type Contract } from '../../protocol/contract.ts'
 import { catalogue } from '../../protocol/fault.ts'
 import { NoParams } from '../../protocol/scalars.ts'
 
@@ -152,7 +152,5 @@ export function part(
       await onSetup?.(context.kernel, context)
       return { service: { name }, methods: {} }
     },
-  } as Bootable
+  }
 }
-
-export const methodOf = (name: string): Method => (demoContract.methods as Record<string, Method>)[name] as Method

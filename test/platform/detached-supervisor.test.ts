@@ -30,9 +30,9 @@ const never = new AbortController().signal
 interface World {
   state: string
   supervisor: Supervisor
-  open(options?: { readyMs?: number; processes?: Processes }): Supervisor
-  job(what: string, generation?: number, env?: Record<string, string>): JobSpec
-  file(generation?: number): string
+  open: (options?: { readyMs?: number; processes?: Processes }) => Supervisor
+  job: (what: string, generation?: number, env?: Record<string, string>) => JobSpec
+  file: (generation?: number) => string
 }
 
 function world(options: { readyMs?: number } = {}): World {

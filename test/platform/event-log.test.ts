@@ -9,7 +9,7 @@ import { temporary } from './fixtures/temporary.ts'
 function open(options: Partial<EventLogOptions> = {}): {
   events: EventLog
   file: string
-  lines(): Record<string, unknown>[]
+  lines: () => Record<string, unknown>[]
 } {
   const file = options.file ?? join(temporary(), 'events/events.jsonl')
   const events = openEventLog({ file, clock: manualClock(0), log: memoryLog().log, ...options })

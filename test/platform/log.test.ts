@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { openLog, type LogOptions, type OpenLog } from '../../kernel/log.ts'
+import { DAEMON_LOG_LIMITS, SESSION_LOG_LIMITS, openLog, type LogOptions, type OpenLog } from '../../kernel/log.ts'
 import { processes } from '../../platform/index.ts'
 import { bundle } from './fixtures/bundle.ts'
 import { temporary } from './fixtures/temporary.ts'
@@ -19,6 +19,11 @@ const events = (file: string): Record<string, unknown>[] =>
     .split('\n')
     .slice(0, -1)
     .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+test('the contract’s sizes: 256 MiB for the daemon, 16 MiB for a session', () => {
+  const total = (it: { maxFileBytes: number; maxFiles: number }): number => (it.maxFileBytes * it.maxFiles) / 1_048_576
+  expect([total(DAEMON_LOG_LIMITS), total(SESSION_LOG_LIMITS)]).toEqual([256, 16])
+})
 
 test('events are JSON with an ISO time, by level, in a private file', () => {
   const file = join(temporary(), 'l.jsonl')

@@ -96,7 +96,7 @@ test('a zombie has an identity but does not run and is in no group', async () =>
   const identity = processes.identify(zombie as number)
   expect(identity).toBeDefined()
   expect(processes.isRunning(identity as ProcessIdentity)).toBe(false)
-  expect(processes.membersOf({ group: parent.pid as number }).map(({ pid }) => pid)).toEqual([parent.pid])
+  expect(processes.membersOf({ group: parent.pid }).map(({ pid }) => pid)).toEqual([parent.pid])
   expect(processes.signal(identity as ProcessIdentity, 'SIGTERM')).toBe('gone')
 })
 
@@ -129,10 +129,10 @@ test('nothing is known about a process that does not exist', () => {
 test('members are found by group and by session', async () => {
   const child = start('sh', ['-c', 'sleep 60 & sleep 60 & wait'])
   const members = await until('three members', () => {
-    const found = processes.membersOf({ session: child.pid as number })
+    const found = processes.membersOf({ session: child.pid })
     return found.length === 3 ? found : undefined
   })
-  expect(processes.membersOf({ group: child.pid as number })).toEqual(members)
+  expect(processes.membersOf({ group: child.pid })).toEqual(members)
   expect(members.map(({ pid }) => pid)).toContain(child.pid)
 })
 

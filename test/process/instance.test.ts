@@ -1,5 +1,5 @@
 /** One daemon per set of roots, and what it does about its place in the file system. */
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, unlinkSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, unlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -7,7 +7,6 @@ import { run } from '../harness/cli.ts'
 import { startDaemon } from '../harness/daemon.ts'
 import { endCarrying, runs } from '../harness/processes.ts'
 import { bin, makeRoots } from '../harness/roots.ts'
-import { refused } from '../harness/session.ts'
 import { stays, until } from '../harness/wait.ts'
 import { dial, Wire } from '../harness/wire.ts'
 import { world } from '../harness/world.ts'
@@ -85,7 +84,7 @@ describe('FC-55c2: the socket file', () => {
     const w = await world({ end: 'kill' })
     unlinkSync(w.roots.socket)
     // Somebody else's socket now has the name, as after a forced takeover.
-    const other = createServer((socket) => socket.end('other\n'))
+    const other = createServer((socket) => socket.on('error', () => undefined).end('other\n'))
     await new Promise<void>((resolve) => other.listen(w.roots.socket, resolve))
     onTestFinished(() => void other.close())
     const mine = statSync(w.roots.socket).ino
@@ -257,13 +256,4 @@ describe('the command line and a daemon that is not there', () => {
     expect((await w.cli(['daemon', 'stop'])).code).toBe(0)
     await until('it stopped', () => !runs(daemon.pid))
   })
-})
-
-test('a client of a moved socket directory gets a typed error, not a hang', async () => {
-  const w = await world()
-  renameSync(join(w.roots.runtime, 'pohunek'), join(w.roots.runtime, 'moved'))
-  const { code, stdout } = await w.cli(['session', 'list', '--json'])
-  renameSync(join(w.roots.runtime, 'moved'), join(w.roots.runtime, 'pohunek'))
-  if (code !== 0) expect(JSON.parse(stdout).err.code).toBe('daemon_unreachable')
-  expect((await refused(w.call('session.inspect', 's-none'))).code).toBe('session_not_found')
 })

@@ -81,8 +81,9 @@ describe('FC-d538: a worker killed by the kernel or by hand', () => {
     process.kill(session.worker().pid, 'SIGKILL')
     expect(await within('the waiter is released', waiting, 6_000)).toBe('refused')
     await until('the attach stream ended', () => attached.ended)
-    const { detached, error } = await w.call('session.detach', { stream_id: attached.streamId })
-    expect({ detached, error }).toMatchObject({ error: { code: expect.any(String) } })
+    // Its end is asked for once; a second time the stream is unknown.
+    await w.call('session.detach', { stream_id: attached.streamId })
+    expect(await w.call('session.detach', { stream_id: attached.streamId })).toEqual({ detached: false })
   })
 
   test('while no daemon runs: lost at the next start, never an exit status nobody saw', async () => {

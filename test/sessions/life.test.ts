@@ -143,8 +143,10 @@ test('the size is applied before the program starts, and a resize reaches it', a
 
 test('a directory told with OSC 7 becomes the shown one', async () => {
   const it = await station()
-  const session = await it.sh(`printf '\\033]7;file://%s/tmp\\007' "$(hostname)"; sleep 1000`)
   const events = await it.events()
-  await events.until('session_updated', (event) => event.session.cwd_source === 'osc7').catch(() => undefined)
+  const session = await it.sh(`read go; printf '\\033]7;file://%s/tmp\\007' "$(hostname)"; sleep 1000`)
+  await session.input('')
+  expect((await events.until('session_updated', (event) => event.session.cwd_source === 'osc7')).session.cwd).toBe('/tmp')
+  await it.restart()
   expect(await session.info()).toMatchObject({ cwd: '/tmp', cwd_source: 'osc7' })
 })

@@ -6,10 +6,11 @@ import { mkdirSync, readdirSync, existsSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { buildSync } from 'esbuild'
 import { onTestFinished } from 'vitest'
-import { boot, listen, Scope, systemClock, type Bootable, type DaemonConfig, type RunningKernel } from '../../kernel/index.ts'
+import { boot, listen, Scope, systemClock, type Bootable, type DaemonConfig, type RecordTables, type RunningKernel } from '../../kernel/index.ts'
 import { resolvePaths } from '../../kernel/paths.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
 import { openTables } from '../../kernel/store/record-log.ts'
+import { coreFaults } from '../../protocol/fault.ts'
 import { packagesPlugin } from '../../plugins/packages/plugin.ts'
 import { workerEnvironment } from '../../plugins/sessions/launch-env.ts'
 import { sessionsPlugin, type SessionEdges } from '../../plugins/sessions/plugin.ts'
@@ -50,6 +51,8 @@ export interface StationOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly without?: readonly string[]
   readonly edges?: Partial<SessionEdges>
+  /** While `now` is true the store refuses every write, as on a full disk. */
+  readonly diskFull?: { now: boolean }
   /** Errors in the daemon's log do not fail the test. */
   readonly allowErrors?: boolean
 }
@@ -96,7 +99,7 @@ export class Station {
           input: { ...testConfig.input, ...options.input },
           environment: options.environment ?? testConfig.environment,
         },
-        tables,
+        tables: options.diskFull === undefined ? tables : fillable(tables, options.diskFull),
         loadTables: () => tables.load(),
         daemonVersion: '0.0.0-test',
         checked: true,
@@ -210,6 +213,27 @@ export class Station {
   }
 }
 
+function fillable(tables: RecordTables, disk: { readonly now: boolean }): RecordTables {
+  return {
+    batch: (changes) => tables.batch(changes),
+    get quarantined() {
+      return tables.quarantined
+    },
+    table(spec) {
+      const table = tables.table(spec)
+      return {
+        get size() {
+          return table.size
+        },
+        get: (key) => table.get(key),
+        values: () => table.values(),
+        put: (record) => (disk.now ? Promise.reject(coreFaults.io_error({ what: 'metadata.jsonl', problem: 'no space left on device' })) : table.put(record)),
+        delete: (key) => (disk.now ? Promise.reject(coreFaults.io_error({ what: 'metadata.jsonl', problem: 'no space left on device' })) : table.delete(key)),
+      }
+    },
+  }
+}
+
 const errorText = (_: string, value: unknown): unknown => (value instanceof Error ? (value.stack ?? value.message) : value)
 
 /** A station that ends with the running test, and fails it when something of a session is left. */
@@ -217,7 +241,7 @@ export async function station(options: StationOptions = {}): Promise<Station> {
   const it = new Station(makeRoots(), options)
   onTestFinished(async ({ task }) => {
     const left = await it.end(task.result?.state === 'fail')
-    if (task.result?.state === 'fail') console.error(it.log.map((entry) => `${entry.level} ${entry.message} ${JSON.stringify(entry.fields, errorText)}`).join('\n').slice(-6_000))
+    if (task.result?.state === 'fail') console.error(it.log.filter((entry) => entry.level !== 'debug').map((entry) => `${entry.level} ${entry.message} ${JSON.stringify(entry.fields, errorText)}`).join('\n').slice(-6_000))
     if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}`)
   }, 60_000)
   await it.start()

@@ -1,6 +1,7 @@
 import { statSync, symlinkSync, writeFileSync, chmodSync, readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { manualClock } from '../../kernel/clock.ts'
+import { LogFile } from '../../kernel/store/log-file.ts'
 import { openTables } from '../../kernel/store/record-log.ts'
 import { put, remove } from '../../kernel/store/tables.ts'
 import { until } from '../harness/wait.ts'
@@ -73,14 +74,15 @@ test('a batch may put and delete one key', async () => {
 test('changes made while an fsync runs share the next one', async () => {
   const { open, file } = world()
   const { items } = await open()
+  const appends = vi.spyOn(LogFile.prototype, 'append')
+  onTestFinished(() => appends.mockRestore())
   const order: number[] = []
   const all = Array.from({ length: 2_000 }, (_, value) =>
     items.put({ id: `k${value}`, value }).then(() => order.push(value)),
   )
-  const began = performance.now()
   await Promise.all(all)
-  // 2,000 fsyncs one after the other take far longer than this on any disk that keeps its promises.
-  expect(performance.now() - began).toBeLessThan(2_000)
+  // The first writes what was there when it started, the second all that came meanwhile.
+  expect(appends.mock.calls.length).toBeLessThanOrEqual(2)
   expect(order).toEqual([...order].sort((a, b) => a - b))
   const ids = readFileSync(file, 'utf8')
     .split('\n')
@@ -170,17 +172,14 @@ test('mistakes of a caller are errors, not records', async () => {
   expect(lines()).toEqual([])
 })
 
-test('10,000 records load well within half a second, and one update costs one line', async () => {
+test('with 10,000 records one update still costs one line', async () => {
   const { open, file } = world()
   const payload = { text: 'x'.repeat(800), list: Array.from({ length: 20 }, (_, n) => ({ n, name: `entry ${n}` })) }
   const line = (n: number): string =>
     JSON.stringify({ schema_version: 9, kind: 'item', key: `k${n}`, id: `k${n}`, value: payload })
   writeFileSync(file, Array.from({ length: 10_000 }, (_, n) => `${line(n)}\n`).join(''))
-  const began = performance.now()
   const { items } = await open()
-  const ms = performance.now() - began
   expect(items.size).toBe(10_000)
-  expect(ms).toBeLessThan(500)
   const before = statSync(file).size
   await items.put({ id: 'k5', value: payload })
   expect(statSync(file).size - before).toBe(Buffer.byteLength(line(5)) + 1)

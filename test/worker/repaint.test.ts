@@ -71,7 +71,7 @@ const CASES: Record<string, string> = {
 
 for (const [name, input] of Object.entries(CASES)) test(name, () => void check(input, { dirt: DIRT }))
 
-test('a mixture of everything, thousands of times', () => {
+test('a mixture of everything, hundreds of times', () => {
   let seed = 7
   const random = (below: number): number => ((seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0) >>> 8) % below
   const pick = <T>(from: readonly T[]): T => from[random(from.length)] as T
@@ -86,7 +86,7 @@ test('a mixture of everything, thousands of times', () => {
     () => `\x1b[${1 + random(5)};${5 + random(6)}r`,
     () => pick(['\x1b[4h', '\x1b[4l', '\x1b[>1u', '\x1b[<u', '\x1b[>4;1m', '\x1b[3 q', '\x1b[!p', '\x1b[r']),
   ]
-  for (let round = 0; round < 3_000; round++) {
+  for (let round = 0; round < 500; round++) {
     const start = seed
     let input = ''
     for (let n = 5 + random(60); n > 0; n--) input += pick(parts)()
