@@ -23,7 +23,12 @@ export const STARTING = 'starting a local daemon (pohunek daemon stop ends it)'
 /**
  * Resolves once a daemon accepts connections, whoever started it. Throws daemon_spawn_failed with what the daemon said.
  */
-export async function startDaemon(roots: Roots, env: Environment, installation: Installation, tell: (line: string) => void): Promise<void> {
+export async function startDaemon(
+  roots: Roots,
+  env: Environment,
+  installation: Installation,
+  tell: (line: string) => void,
+): Promise<void> {
   const end = monotonicMs() + START_MS
   for (;;) {
     if (await answers(roots.daemonSocket)) return
@@ -89,7 +94,12 @@ async function launch(roots: Roots, env: Environment, installation: Installation
   if (problem !== undefined) throw faults.daemon_spawn_failed({ problem })
 }
 
-async function problemOf(roots: Roots, told: 'late' | { failed: string }, log: number | undefined, from: number): Promise<string | undefined> {
+async function problemOf(
+  roots: Roots,
+  told: 'late' | { failed: string },
+  log: number | undefined,
+  from: number,
+): Promise<string | undefined> {
   if (told === 'late') return `it was not ready within ${START_MS} ms`
   const said = log === undefined ? '' : tail(log, from)
   const rivals = /another pohunekd|already/.test(said)

@@ -21,9 +21,16 @@ export interface Installation {
   readonly daemon: string
 }
 
+/** What a small build lacks is needed; nothing was done yet. */
+export class HandOver extends Error {}
+
 export class Cli implements CommandContext {
   readonly env: Environment
   readonly installation: Installation
+  /** Starts a daemon; left out where a build must stay small. */
+  starter:
+    | ((roots: Roots, env: Environment, installation: Installation, tell: (line: string) => void) => Promise<void>)
+    | undefined
   /** The attach client; left out where a build must stay small. */
   attacher: ((cli: Cli, sessionId: string) => Promise<number>) | undefined
   /** Plugin of the command that runs, for the message about a daemon without it. */
@@ -55,7 +62,11 @@ export class Cli implements CommandContext {
   }
 
   get roots(): Roots {
-    return (this.#roots ??= resolveRoots(this.env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: '/tmp' }))
+    return (this.#roots ??= resolveRoots(this.env, {
+      uid: process.geteuid?.() ?? 0,
+      platform: process.platform,
+      tmpdir: '/tmp',
+    }))
   }
 
   /** A client of the local daemon; nothing is dialled yet. */
@@ -78,8 +89,8 @@ export class Cli implements CommandContext {
       await client.connect()
     } catch (failure) {
       if (!this.mayStart || !nobodyListens(failure)) throw failure
-      const { startDaemon } = await import('./autostart.ts')
-      await startDaemon(this.roots, this.env, this.installation, err)
+      if (this.starter === undefined) throw new HandOver()
+      await this.starter(this.roots, this.env, this.installation, err)
       await client.connect()
     }
   }
@@ -121,7 +132,8 @@ export class Cli implements CommandContext {
   }
 
   #explained(failure: unknown, method: string): unknown {
-    if (!(failure instanceof ClientError) || failure.code !== 'method_not_found' || this.plugin === undefined) return failure
+    if (!(failure instanceof ClientError) || failure.code !== 'method_not_found' || this.plugin === undefined)
+      return failure
     return new ClientError({
       class: failure.class,
       code: failure.code,

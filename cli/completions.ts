@@ -23,19 +23,32 @@ export function completionTree(commands: readonly Command[]): Node[] {
   const shown = commands.filter((it) => !it.hidden)
   const groups = new Map<string, readonly string[]>([['', []]])
   for (const { path } of shown) {
-    for (let length = 1; length < path.length; length++) groups.set(path.slice(0, length).join(' '), path.slice(0, length))
+    for (let length = 1; length < path.length; length++)
+      groups.set(path.slice(0, length).join(' '), path.slice(0, length))
   }
   const inner = [...groups.values()].map((words): Node => {
     const below = shown.filter((it) => it.path.length > words.length && words.every((word, at) => it.path[at] === word))
     const next = new Map(
-      below.map((it) => [it.path[words.length] as string, it.path.length === words.length + 1 ? it.about : `${it.path[words.length]} commands`]),
+      below.map((it) => [
+        it.path[words.length] as string,
+        it.path.length === words.length + 1 ? it.about : `${it.path[words.length]} commands`,
+      ]),
     )
-    return { words, next: [...next].map(([word, about]) => ({ word, about })), flags: GLOBAL_FLAGS, session: false, choices: [] }
+    return {
+      words,
+      next: [...next].map(([word, about]) => ({ word, about })),
+      flags: GLOBAL_FLAGS,
+      session: false,
+      choices: [],
+    }
   })
   const leaves = shown.map((it): Node => ({
     words: it.path,
     next: [],
-    flags: [...it.flags.filter((flag) => !flag.hidden).map((flag) => ({ name: `--${flag.name}`, about: flag.about })), ...GLOBAL_FLAGS],
+    flags: [
+      ...it.flags.filter((flag) => !flag.hidden).map((flag) => ({ name: `--${flag.name}`, about: flag.about })),
+      ...GLOBAL_FLAGS,
+    ],
     session: it.arguments.some((argument) => argument.session),
     choices: it.arguments.flatMap((argument) => argument.choices ?? []),
   }))

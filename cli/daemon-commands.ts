@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { monotonicMs, pause } from '../client/clock.ts'
 import { openSocket } from '../client/connection.ts'
 import { JSON_FLAG, type Command, type Outcome } from '../protocol/command.ts'
+import { startDaemon } from './autostart.ts'
 import type { Cli } from './cli.ts'
 import { faults } from './errors.ts'
 import { err } from './out.ts'
@@ -24,7 +25,9 @@ export function lockHolder(runtime: string): number | undefined {
       return pid > 1 && exists(pid) ? pid : undefined
     }
     const inode = String(statSync(join(runtime, 'daemon.lock')).ino)
-    const held = readFileSync('/proc/locks', 'latin1').split('\n').map((it) => it.trim().split(/\s+/))
+    const held = readFileSync('/proc/locks', 'latin1')
+      .split('\n')
+      .map((it) => it.trim().split(/\s+/))
     const found = held.find((it) => it[1] === 'FLOCK' && it[5]?.split(':').at(-1) === inode)
     return found === undefined ? undefined : Number(found[4])
   } catch {
@@ -51,14 +54,18 @@ function start(cli: Cli): Command {
     arguments: [],
     flags: [
       { name: 'detach', about: 'start it in the background and wait until it serves' },
-      { name: 'dev-subprocess', about: 'accepted for compatibility; workers are always processes of their own', hidden: true },
+      {
+        name: 'dev-subprocess',
+        about: 'accepted for compatibility; workers are always processes of their own',
+        hidden: true,
+      },
     ],
     json: false,
     async run(_context, input): Promise<Outcome> {
       const pid = lockHolder(cli.roots.runtime)
-      if (pid !== undefined && (await accepts(cli.roots.daemonSocket))) return { ok: null, human: [line(`a daemon is running (pid ${pid})`)] }
+      if (pid !== undefined && (await accepts(cli.roots.daemonSocket)))
+        return { ok: null, human: [line(`a daemon is running (pid ${pid})`)] }
       if (!input.has('detach')) return { ok: null, human: [], exitCode: await foreground(cli) }
-      const { startDaemon } = await import('./autostart.ts')
       await startDaemon(cli.roots, cli.env, cli.installation, err)
       return { ok: null, human: [line(`daemon started (pid ${lockHolder(cli.roots.runtime) ?? 'unknown'})`)] }
     },
@@ -90,7 +97,10 @@ function stop(cli: Cli): Command {
       try {
         process.kill(pid, 'SIGTERM')
       } catch (failure) {
-        throw faults.io_error({ what: `pid ${pid}`, problem: (failure as NodeJS.ErrnoException).code ?? 'cannot be signalled' }, failure)
+        throw faults.io_error(
+          { what: `pid ${pid}`, problem: (failure as NodeJS.ErrnoException).code ?? 'cannot be signalled' },
+          failure,
+        )
       }
       const end = monotonicMs() + STOP_MS
       while (lockHolder(cli.roots.runtime) === pid) {
@@ -117,7 +127,15 @@ function status(cli: Cli): Command {
       const state = answers ? 'running' : pid === undefined ? 'stopped' : 'not answering'
       return {
         ok: { running: answers, ...(pid === undefined ? {} : { pid }), socket },
-        human: [{ fields: [['daemon', state], ['pid', pid === undefined ? '-' : String(pid)], ['socket', socket]] }],
+        human: [
+          {
+            fields: [
+              ['daemon', state],
+              ['pid', pid === undefined ? '-' : String(pid)],
+              ['socket', socket],
+            ],
+          },
+        ],
         exitCode: answers ? 0 : 1,
       }
     },

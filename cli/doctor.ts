@@ -17,7 +17,11 @@ const LEAST_NODE = [20, 19] as const
 function nodeCheck(version: string): Check {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const good = major > LEAST_NODE[0] || (major === LEAST_NODE[0] && minor >= LEAST_NODE[1])
-  return { name: 'node', status: good ? 'ok' : 'fail', detail: good ? version : `${version}; install ${LEAST_NODE.join('.')} or newer` }
+  return {
+    name: 'node',
+    status: good ? 'ok' : 'fail',
+    detail: good ? version : `${version}; install ${LEAST_NODE.join('.')} or newer`,
+  }
 }
 
 function directoryCheck(name: string, path: string): Check {
@@ -38,11 +42,16 @@ function runtimeCheck(cli: Cli): Check {
   const name = 'runtime_dir_private'
   if (stat !== undefined) {
     if (!stat.isDirectory()) return { name, status: 'fail', detail: `${runtime} is not a directory; remove it` }
-    if (stat.uid !== process.geteuid?.()) return { name, status: 'fail', detail: `${runtime} belongs to another user; set XDG_RUNTIME_DIR` }
+    if (stat.uid !== process.geteuid?.())
+      return { name, status: 'fail', detail: `${runtime} belongs to another user; set XDG_RUNTIME_DIR` }
     if ((stat.mode & 0o077) !== 0) return { name, status: 'fail', detail: `${runtime} is open to others; chmod 700 it` }
   }
   return runtimeIsFallback
-    ? { name, status: 'warn', detail: `XDG_RUNTIME_DIR is not set; ${runtime} is used and does not survive a clean-up of it` }
+    ? {
+        name,
+        status: 'warn',
+        detail: `XDG_RUNTIME_DIR is not set; ${runtime} is used and does not survive a clean-up of it`,
+      }
     : { name, status: 'ok', detail: runtime }
 }
 
@@ -51,7 +60,11 @@ async function daemonChecks(cli: Cli): Promise<Check[]> {
   try {
     using client = await connect({ env: cli.env, socketPath: cli.roots.daemonSocket })
     const health = await client.call('daemon.health', null)
-    const version: Check = { name, status: 'ok', detail: `version ${health.daemon_version}, protocol ${health.protocol_version}` }
+    const version: Check = {
+      name,
+      status: 'ok',
+      detail: `version ${health.daemon_version}, protocol ${health.protocol_version}`,
+    }
     const own = await client.call('daemon.doctor', null).catch(() => undefined)
     return [version, ...(own?.report.checks ?? [])]
   } catch (failure) {
@@ -75,11 +88,17 @@ export const doctorCommand = (cli: Cli): Command => ({
     ]
     const daemon = await daemonChecks(cli)
     const checks = [...own, ...daemon.filter((it) => !own.some((mine) => mine.name === it.name))]
-    const overall: Status = checks.some((it) => it.status === 'fail') ? 'fail' : checks.some((it) => it.status === 'warn') ? 'warn' : 'ok'
+    const overall: Status = checks.some((it) => it.status === 'fail')
+      ? 'fail'
+      : checks.some((it) => it.status === 'warn')
+        ? 'warn'
+        : 'ok'
     return {
       ok: { report: { checks, overall } },
       human: [
-        { table: { columns: ['CHECK', 'STATUS', 'DETAIL'], rows: checks.map((it) => [it.name, it.status, it.detail]) } },
+        {
+          table: { columns: ['CHECK', 'STATUS', 'DETAIL'], rows: checks.map((it) => [it.name, it.status, it.detail]) },
+        },
         { line: `overall: ${overall}` },
       ],
       exitCode: overall === 'fail' ? 1 : 0,

@@ -9,7 +9,11 @@ export const faults = catalogue({
       `${JSON.stringify(d.target)} means ${d.ids.length} sessions: ${d.ids.slice(0, 8).join(', ')}${d.ids.length > 8 ? ', …' : ''}`,
     recover: 'use the id of one of them',
   },
-  session_not_found: { class: 'runtime', say: (d: { target: string }) => `no session ${JSON.stringify(d.target)}`, recover: 'pohunek session list' },
+  session_not_found: {
+    class: 'runtime',
+    say: (d: { target: string }) => `no session ${JSON.stringify(d.target)}`,
+    recover: 'pohunek session list',
+  },
   host_unknown: {
     class: 'discovery',
     say: (d: { host: string }) => `no host ${JSON.stringify(d.host)}`,

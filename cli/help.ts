@@ -21,7 +21,10 @@ function flagLine(flag: Flag): readonly [string, string] {
   const short = flag.short === undefined ? [] : [`-${flag.short}`]
   const value = flag.value === undefined ? '' : ` <${flag.value}>`
   const choices = flag.choices === undefined ? '' : ` (${flag.choices.join(', ')})`
-  return [`${[...all, ...short].join(', ')}${value}`, `${flag.about}${choices}${flag.repeat ? '; may be repeated' : ''}`]
+  return [
+    `${[...all, ...short].join(', ')}${value}`,
+    `${flag.about}${choices}${flag.repeat ? '; may be repeated' : ''}`,
+  ]
 }
 
 export function helpOf(command: Command): string {
@@ -29,7 +32,9 @@ export function helpOf(command: Command): string {
   const parts = [`${command.about}\n\nusage: pohunek ${words(command)}${flags.length > 0 ? ' [options]' : ''}\n`]
   if (command.details !== undefined) parts.push(`\n${command.details.join('\n')}\n`)
   if (command.arguments.length > 0) {
-    const rows = command.arguments.map((it) => [`<${it.name}>`, `${it.about}${it.choices ? ` (${it.choices.join(', ')})` : ''}`] as const)
+    const rows = command.arguments.map(
+      (it) => [`<${it.name}>`, `${it.about}${it.choices ? ` (${it.choices.join(', ')})` : ''}`] as const,
+    )
     parts.push(`\narguments:\n${column(rows)}`)
   }
   if (flags.length > 0) parts.push(`\noptions:\n${column(flags.map(flagLine))}`)
@@ -44,6 +49,8 @@ export function overview(commands: readonly Command[], group: readonly string[],
     `usage: pohunek ${group.join(' ')}${group.length > 0 ? ' ' : ''}<command> [options]\n\n`,
     `commands:\n${column(shown.map((it) => [words(it), it.about] as const))}`,
     `\nglobal options:\n${column(GLOBAL)}`,
-    group.length === 0 ? '\npohunek session new --attach starts your shell in a session; Ctrl-] leaves it running.\n' : '',
+    group.length === 0
+      ? '\npohunek session new --attach starts your shell in a session; Ctrl-] leaves it running.\n'
+      : '',
   ].join('')
 }

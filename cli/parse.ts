@@ -27,7 +27,8 @@ export function parse(commands: readonly Command[], argv: readonly string[]): Pa
   try {
     return parseStrictly(commands, argv)
   } catch (failure) {
-    if (failure instanceof Usage) return { problem: failure.message, json, ...(failure.command ? { command: failure.command } : {}) }
+    if (failure instanceof Usage)
+      return { problem: failure.message, json, ...(failure.command ? { command: failure.command } : {}) }
     throw failure
   }
 }
@@ -52,7 +53,9 @@ function parseStrictly(commands: readonly Command[], argv: readonly string[]): P
     if (token.startsWith('-')) throw new Usage(`unknown option ${quoted(token)} before a command`)
     const next = [...words, token]
     if (!commands.some((it) => startsWith(it, next))) {
-      throw new Usage(words.length === 0 ? `unknown command ${quoted(token)}` : `unknown command ${quoted(next.join(' '))}`)
+      throw new Usage(
+        words.length === 0 ? `unknown command ${quoted(token)}` : `unknown command ${quoted(next.join(' '))}`,
+      )
     }
     words.push(token)
     rest.shift()
@@ -89,7 +92,10 @@ function startsWith(command: Command, words: readonly string[]): boolean {
 }
 
 /** Takes a global flag off the front. */
-function takeGlobal(rest: string[], global: { host: string; help: boolean; version: boolean; noStart: boolean }): boolean {
+function takeGlobal(
+  rest: string[],
+  global: { host: string; help: boolean; version: boolean; noStart: boolean },
+): boolean {
   const token = rest[0] as string
   if (token === '--help' || token === '-h') global.help = true
   else if (token === '--version' || token === '-V') global.version = true
@@ -113,7 +119,13 @@ const names = (flag: Flag): string[] => [
   ...(flag.short === undefined ? [] : [`-${flag.short}`]),
 ]
 
-function takeFlag(command: Command, flags: ReadonlyMap<string, Flag>, token: string, rest: string[], given: Given): void {
+function takeFlag(
+  command: Command,
+  flags: ReadonlyMap<string, Flag>,
+  token: string,
+  rest: string[],
+  given: Given,
+): void {
   const equals = token.startsWith('--') ? token.indexOf('=') : -1
   const name = equals === -1 ? token : token.slice(0, equals)
   const flag = flags.get(name)
@@ -128,7 +140,8 @@ function takeFlag(command: Command, flags: ReadonlyMap<string, Flag>, token: str
   }
   // A value that begins with a dash is more likely a forgotten value; `--flag=-value` says it is meant.
   const value = equals === -1 ? rest[0] : token.slice(equals + 1)
-  if (value === undefined || (equals === -1 && value.startsWith('-') && value !== '-')) throw new Usage(`${name} needs a value`, command)
+  if (value === undefined || (equals === -1 && value.startsWith('-') && value !== '-'))
+    throw new Usage(`${name} needs a value`, command)
   if (equals === -1) rest.shift()
   checkValue(command, flag, name, value)
   held.push(value)

@@ -60,11 +60,19 @@ function renderTable(columns: readonly string[], rows: readonly (readonly string
       .join(GAP)
       .trimEnd()
   const head = line(columns, false)
-  return [look.color ? `\x1b[1m${head}\x1b[0m` : head, ...cells.map((row) => line(row, true))].map((it) => `${it}\n`).join('')
+  return [look.color ? `\x1b[1m${head}\x1b[0m` : head, ...cells.map((row) => line(row, true))]
+    .map((it) => `${it}\n`)
+    .join('')
 }
 
 /** Makes a table fit: long texts are cut first, then columns that say nothing are left out. */
-function fit(columns: readonly string[], cells: readonly (readonly string[])[], widths: number[], shown: number[], room: number): void {
+function fit(
+  columns: readonly string[],
+  cells: readonly (readonly string[])[],
+  widths: number[],
+  shown: number[],
+  room: number,
+): void {
   const total = (): number => shown.reduce((sum, at) => sum + (widths[at] as number), GAP.length * (shown.length - 1))
   for (const [name, { least }] of Object.entries(SHRINKS)) {
     const at = columns.indexOf(name)

@@ -2,7 +2,7 @@
 import { Fault, type ErrorBody } from '../protocol/fault.ts'
 import { SUPPORTED_VERSIONS } from '../protocol/version.ts'
 import type { Command, Outcome } from '../protocol/command.ts'
-import { checkHost, outputLook, VERSION, type Cli } from './cli.ts'
+import { checkHost, HandOver, outputLook, VERSION, type Cli } from './cli.ts'
 import { faults } from './errors.ts'
 import { OutputClosed, err, out } from './out.ts'
 import type { Parsed } from './parse.ts'
@@ -14,9 +14,10 @@ export const EXIT_FAILED = 1
 export const EXIT_USAGE = 2
 
 type Runnable = Extract<Parsed, { command: Command; input: unknown }>
-export const isRunnable = (parsed: Parsed): parsed is Runnable => 'input' in parsed && !parsed.globals.help && !parsed.globals.version
+export const isRunnable = (parsed: Parsed): parsed is Runnable =>
+  'input' in parsed && !parsed.globals.help && !parsed.globals.version
 
-/** Runs a parsed command and answers the exit code. All its output is out when it resolves. */
+/** Runs a parsed command and answers the exit code. All its output is out when it resolves. Throws HandOver. */
 export async function execute(cli: Cli, { command, input, globals }: Runnable): Promise<number> {
   const json = command.json && input.has('json')
   try {
@@ -27,6 +28,7 @@ export async function execute(cli: Cli, { command, input, globals }: Runnable): 
     print(cli, outcome, json)
     return outcome.exitCode ?? EXIT_OK
   } catch (failure) {
+    if (failure instanceof HandOver) throw failure
     return fail(failure, json)
   }
 }
@@ -78,7 +80,10 @@ export function safeJson(value: unknown, indent = 0): string {
 
 function envelope(body: { ok: unknown } | { err: ErrorBody }): string {
   const { minimum, maximum } = SUPPORTED_VERSIONS
-  const whole = { cli_version: VERSION, protocol: { minimum, maximum }, ...('ok' in body ? { ok: body.ok ?? null } : body) }
+  const whole = {
+    cli_version: VERSION,
+    protocol: { minimum, maximum },
+    ...('ok' in body ? { ok: body.ok ?? null } : body),
+  }
   return `${safeJson(whole, 2)}\n`
 }
-

@@ -16,7 +16,8 @@ export function splitTarget(text: string): { host: string | undefined; target: s
   if (parts.length > 2) throw faults.cli_usage({ problem: `a target has one / at most: ${JSON.stringify(text)}` })
   if (parts.length === 1) return { host: undefined, target: text }
   const [host, target] = parts as [string, string]
-  if (host === '' || target === '') throw faults.cli_usage({ problem: `a target is <id> or <host>/<id>: ${JSON.stringify(text)}` })
+  if (host === '' || target === '')
+    throw faults.cli_usage({ problem: `a target is <id> or <host>/<id>: ${JSON.stringify(text)}` })
   return { host, target }
 }
 

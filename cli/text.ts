@@ -18,7 +18,8 @@ export const safeText = (text: string): string => text.replace(UNSAFE, escaped)
 export const safeLine = (text: string): string => safeText(text).replaceAll('\n', '\\x0a')
 
 /** Terminal output as text: carriage returns before newlines and tabs are layout, everything else is escaped. */
-export const safeStream = (text: string): string => text.replaceAll('\r\n', '\n').replaceAll('\t', '    ').replace(UNSAFE, escaped)
+export const safeStream = (text: string): string =>
+  text.replaceAll('\r\n', '\n').replaceAll('\t', '    ').replace(UNSAFE, escaped)
 
 // Ranges of East Asian Wide, Fullwidth and emoji presentation, coarse where whole blocks are wide.
 const WIDE: readonly (readonly [number, number])[] = [
@@ -160,4 +161,5 @@ export function clip(text: string, columns: number, keep: 'start' | 'end' = 'sta
   return keep === 'end' ? `…${taken.reverse().join('')}` : `${taken.join('')}…`
 }
 
-export const padEnd = (text: string, columns: number): string => text + ' '.repeat(Math.max(0, columns - textWidth(text)))
+export const padEnd = (text: string, columns: number): string =>
+  text + ' '.repeat(Math.max(0, columns - textWidth(text)))

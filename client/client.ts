@@ -4,7 +4,15 @@ import { CLIENT_CONNECT_MS, CLIENT_REQUEST_MS, WAIT_HEADROOM_MS } from '../proto
 import { resolveRoots } from '../platform/roots.ts'
 import { Connection, openSocket } from './connection.ts'
 import { ClientError, clientError, errorOf } from './errors.ts'
-import { isDedicated, waitMs, type Event, type MethodName, type MethodParams, type MethodResult, type SessionOutput } from './methods.ts'
+import {
+  isDedicated,
+  waitMs,
+  type Event,
+  type MethodName,
+  type MethodParams,
+  type MethodResult,
+  type SessionOutput,
+} from './methods.ts'
 import { originOf, type Origin } from './origin.ts'
 import { openRaw, type RawStream, type RawTaker } from './raw-attach.ts'
 import { V3, fromV3 } from './v3.ts'
@@ -157,7 +165,10 @@ export class Client {
    * Bytes of a session's output from its oldest kept one (or `afterOffset`) as they come, until its program ended and
    * all was read. Output that is no longer kept is skipped.
    */
-  async *followOutput(sessionId: string, options: { afterOffset?: string; signal?: AbortSignal } = {}): AsyncGenerator<Buffer, void, void> {
+  async *followOutput(
+    sessionId: string,
+    options: { afterOffset?: string; signal?: AbortSignal } = {},
+  ): AsyncGenerator<Buffer, void, void> {
     const info = await this.call('session.inspect', sessionId)
     const { worker_instance_id, runtime_generation } = info.runtime ?? {}
     if (worker_instance_id === undefined || runtime_generation === undefined) return

@@ -80,7 +80,9 @@ export class Connection {
     this.#origin = origin
     this.#version = version
     socket.on('data', (chunk: Buffer) => this.#take(chunk))
-    socket.on('error', (failure) => this.#fail(clientError('framing', { problem: 'the connection to the daemon broke' }, failure)))
+    socket.on('error', (failure) =>
+      this.#fail(clientError('framing', { problem: 'the connection to the daemon broke' }, failure)),
+    )
     socket.on('close', () => this.#fail(clientError('framing', { problem: 'the daemon closed the connection' })))
   }
 
@@ -113,7 +115,8 @@ export class Connection {
   }
 
   async #exchange(method: string, params: unknown, options: RequestOptions): Promise<unknown> {
-    if (this.#version === undefined && dependsOnVersion(method, params)) await this.#exchange('daemon.health', null, options)
+    if (this.#version === undefined && dependsOnVersion(method, params))
+      await this.#exchange('daemon.health', null, options)
     const id = `sdk-${method}-${++this.#sent}`
     const v = this.#version === undefined ? SUPPORTED_VERSIONS : { minimum: this.#version, maximum: this.#version }
     const shaped = this.#version === V3 ? paramsForV3(method, params) : params
@@ -132,7 +135,8 @@ export class Connection {
 
   #result(id: string, line: Line): unknown {
     const { v, ok, err } = line
-    if (typeof v !== 'number' || !Number.isInteger(v) || (!('ok' in line) && !('err' in line))) throw this.#broken('something that is no response')
+    if (typeof v !== 'number' || !Number.isInteger(v) || (!('ok' in line) && !('err' in line)))
+      throw this.#broken('something that is no response')
     const error = 'err' in line ? errorOf(err) : undefined
     if (line.id !== id && error === undefined) throw this.#broken('another request than the one asked')
     if (error !== undefined) throw error
@@ -155,7 +159,9 @@ export class Connection {
         reject(failure)
       }
       const abort = (): void => giveUp(clientError('cancelled', { method }, options.signal?.reason))
-      const timer = after(options.timeoutMs, () => giveUp(clientError('request_timeout', { method, ms: options.timeoutMs })))
+      const timer = after(options.timeoutMs, () =>
+        giveUp(clientError('request_timeout', { method, ms: options.timeoutMs })),
+      )
       if (options.signal?.aborted) return abort()
       options.signal?.addEventListener('abort', abort, { once: true })
       this.line().then(

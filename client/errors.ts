@@ -14,16 +14,25 @@ const own = catalogue({
     say: (d: { socket: string; problem: string }) => `no daemon answers on ${d.socket}: ${d.problem}`,
     recover: 'pohunek daemon start',
   },
-  framing: { class: 'transport', say: (d: { problem: string }) => d.problem, recover: 'retry; the daemon may have been restarted' },
+  framing: {
+    class: 'transport',
+    say: (d: { problem: string }) => d.problem,
+    recover: 'retry; the daemon may have been restarted',
+  },
   request_timeout: {
     class: 'transport',
-    say: (d: { method: string; ms: number }) => `${d.method} was not answered within ${d.ms} ms; it may still have happened`,
+    say: (d: { method: string; ms: number }) =>
+      `${d.method} was not answered within ${d.ms} ms; it may still have happened`,
     recover: 'inspect before retrying',
   },
-  invalid_protocol_envelope: { class: 'transport', say: (d: { problem: string }) => `the daemon answered ${d.problem}` },
+  invalid_protocol_envelope: {
+    class: 'transport',
+    say: (d: { problem: string }) => `the daemon answered ${d.problem}`,
+  },
   daemon_protocol_too_old: {
     class: 'daemon',
-    say: (d: { what: string; version: number }) => `${d.what} needs protocol 4; the daemon on local speaks ${d.version}`,
+    say: (d: { what: string; version: number }) =>
+      `${d.what} needs protocol 4; the daemon on local speaks ${d.version}`,
     recover: 'upgrade pohunek on that host',
   },
   incomplete_origin_environment: {
@@ -36,7 +45,10 @@ const own = catalogue({
     say: (d: { name: string }) => `${d.name} is not a valid id`,
     recover: 'unset POHUNEK_SESSION_ID and POHUNEK_DAEMON_ID',
   },
-  cancelled: { class: 'transport', say: (d: { method: string }) => `${d.method} was cancelled; it may still have happened` },
+  cancelled: {
+    class: 'transport',
+    say: (d: { method: string }) => `${d.method} was cancelled; it may still have happened`,
+  },
 })
 
 type Own = typeof own

@@ -12,9 +12,14 @@ export type SessionOutput = MethodResult<'session.output'>
 
 type ServedEvents = typeof sessions.events
 /** One event as it arrives: its name beside its payload. */
-export type Event =
-  | { [E in keyof ServedEvents & string]: { readonly event: E; readonly v: number } & EventPayloadOf<ServedEvents[E]> }[keyof ServedEvents & string]
-type EventPayloadOf<S> = S extends { readonly payload: infer P } ? (P extends import('valibot').GenericSchema ? import('valibot').InferOutput<P> : never) : never
+export type Event = {
+  [E in keyof ServedEvents & string]: { readonly event: E; readonly v: number } & EventPayloadOf<ServedEvents[E]>
+}[keyof ServedEvents & string]
+type EventPayloadOf<S> = S extends { readonly payload: infer P }
+  ? P extends import('valibot').GenericSchema
+    ? import('valibot').InferOutput<P>
+    : never
+  : never
 
 /**
  * Calls that may wait get a connection of their own (contract/protocol.md §5). The contracts carry the same rule as
@@ -23,12 +28,21 @@ type EventPayloadOf<S> = S extends { readonly payload: infer P } ? (P extends im
 export function isDedicated(method: string, params: unknown): boolean {
   if (method === 'session.wait' || method === 'session.wait_turn') return true
   const key = method === 'session.output' ? 'wait_ms' : method === 'session.input' ? 'wait' : undefined
-  return key !== undefined && typeof params === 'object' && params !== null && (params as Record<string, unknown>)[key] !== undefined
+  return (
+    key !== undefined &&
+    typeof params === 'object' &&
+    params !== null &&
+    (params as Record<string, unknown>)[key] !== undefined
+  )
 }
 
 /** How long the call itself may wait, milliseconds. */
 export function waitMs(params: unknown): number {
-  const { wait_ms, timeout_ms, wait } = (params ?? {}) as { wait_ms?: unknown; timeout_ms?: unknown; wait?: { timeout_ms?: unknown } }
+  const { wait_ms, timeout_ms, wait } = (params ?? {}) as {
+    wait_ms?: unknown
+    timeout_ms?: unknown
+    wait?: { timeout_ms?: unknown }
+  }
   const found = [wait_ms, timeout_ms, wait?.timeout_ms].find((it) => typeof it === 'number')
   return typeof found === 'number' ? found : 0
 }

@@ -28,7 +28,12 @@ export interface RawStream {
  * Connects to `path`, sends the attach line for `token` and resolves at the first byte (a repaint always comes) or the
  * end. Throws the typed error the other side answers instead, daemon_unreachable, or request_timeout.
  */
-export function openRaw(path: string, token: string, taker: RawTaker, timeoutMs: number = CLIENT_CONNECT_MS): Promise<RawStream> {
+export function openRaw(
+  path: string,
+  token: string,
+  taker: RawTaker,
+  timeoutMs: number = CLIENT_CONNECT_MS,
+): Promise<RawStream> {
   return new Promise((resolve, reject) => {
     let state: 'opening' | 'open' | 'over' = 'opening'
     let head: Buffer | undefined
@@ -70,7 +75,8 @@ export function openRaw(path: string, token: string, taker: RawTaker, timeoutMs:
     const timer = after(timeoutMs, () => fail(clientError('request_timeout', { method: 'attach', ms: timeoutMs })))
     socket.once('connect', () => socket.write(`${JSON.stringify({ attach: token })}\n`))
     socket.on('error', (failure: NodeJS.ErrnoException) => {
-      if (state === 'opening') fail(clientError('daemon_unreachable', { socket: path, problem: failure.code ?? 'it broke' }, failure))
+      if (state === 'opening')
+        fail(clientError('daemon_unreachable', { socket: path, problem: failure.code ?? 'it broke' }, failure))
     })
     socket.once('close', () => {
       if (state === 'opening') open()

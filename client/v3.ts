@@ -17,7 +17,9 @@ export function paramsForV3(method: string, params: unknown): unknown {
       throw clientError('daemon_protocol_too_old', { what: 'a metadata filter', version: V3 })
     }
   }
-  return isRecord(params.runtime) ? { ...params, runtime: spell(params.runtime, 'worker_instance_id', 'runtime_id') } : params
+  return isRecord(params.runtime)
+    ? { ...params, runtime: spell(params.runtime, 'worker_instance_id', 'runtime_id') }
+    : params
 }
 
 /** True when the shape of the request depends on the version, so the version must be known before it is sent. */

@@ -2,6 +2,7 @@
 import { dirname, join } from 'node:path'
 import { attach } from '../cli/attach/attach.ts'
 import { attachCommand } from '../cli/attach-command.ts'
+import { startDaemon } from '../cli/autostart.ts'
 import { Cli, VERSION } from '../cli/cli.ts'
 import { completionsCommand } from '../cli/completions.ts'
 import { daemonCommands } from '../cli/daemon-commands.ts'
@@ -21,6 +22,7 @@ declare const __dirname: string
 async function run(argv: readonly string[]): Promise<number> {
   const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') })
   cli.attacher = attach
+  cli.starter = startDaemon
   const commands: Command[] = [
     ...sessions,
     attachCommand(cli),

@@ -31,6 +31,16 @@ export const platformFaults = catalogue({
     class: 'runtime',
     say: (d: { problem: string }) => d.problem,
   },
+  worker_manager_unavailable: {
+    class: 'runtime',
+    say: (d: { problem: string }) => `the service manager of this user cannot start a worker: ${d.problem}`,
+    recover: 'look at systemctl --user status, or set [supervisor] kind = "detached" in config.toml',
+  },
+  runtime_supervision_unavailable: {
+    class: 'runtime',
+    say: (d: { problem: string }) => `the service manager of this user cannot be asked: ${d.problem}`,
+    recover: 'retry; systemctl --user status tells whether it runs',
+  },
   client_file_descriptors_exhausted: {
     class: 'runtime',
     say: (_: Record<string, never>) => 'the daemon has no free file descriptor left to start a worker',

@@ -29,7 +29,7 @@ const common = {
 const programs = [
   { entry: 'main/pohunekd.ts', name: 'pohunekd', cache: true },
   { entry: 'main/worker.ts', name: 'pohunek-sessiond', cache: true },
-  { entry: 'main/cli.ts', name: 'pohunek', cache: false },
+  { entry: 'main/cli.ts', name: 'pohunek', cache: true },
   { entry: 'main/cli-full.ts', name: 'pohunek-full', cache: true },
 ].filter((it) => existsSync(join(root, it.entry)))
 

@@ -9,7 +9,11 @@ import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const pohunek = join(root, 'bin/pohunek')
-if (!['pohunek.cjs', 'pohunek-full.cjs', 'pohunekd.cjs', 'pohunek-sessiond.cjs'].every((it) => existsSync(join(root, 'dist', it)))) {
+if (
+  !['pohunek.cjs', 'pohunek-full.cjs', 'pohunekd.cjs', 'pohunek-sessiond.cjs'].every((it) =>
+    existsSync(join(root, 'dist', it)),
+  )
+) {
   process.stdout.write('building dist/ …\n')
   const built = spawnSync(process.execPath, [join(root, 'scripts/build.mjs')], { cwd: root, stdio: 'inherit' })
   if (built.status !== 0) process.exit(1)
@@ -17,9 +21,17 @@ if (!['pohunek.cjs', 'pohunek-full.cjs', 'pohunekd.cjs', 'pohunek-sessiond.cjs']
 
 // Socket paths are short by law of the system, so not below a deep TMPDIR.
 const base = mkdtempSync('/tmp/pohunek-demo-')
-const roots = Object.fromEntries(['RUNTIME_DIR', 'CONFIG_HOME', 'DATA_HOME', 'STATE_HOME', 'CACHE_HOME'].map((it) => [`XDG_${it}`, join(base, it.split('_')[0].toLowerCase())]))
+const roots = Object.fromEntries(
+  ['RUNTIME_DIR', 'CONFIG_HOME', 'DATA_HOME', 'STATE_HOME', 'CACHE_HOME'].map((it) => [
+    `XDG_${it}`,
+    join(base, it.split('_')[0].toLowerCase()),
+  ]),
+)
 for (const path of Object.values(roots)) mkdirSync(path, { mode: 0o700 })
-const env = { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('POHUNEK_'))), ...roots }
+const env = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('POHUNEK_'))),
+  ...roots,
+}
 
 const say = (text = '') => process.stdout.write(`${text}\n`)
 let stepAt = performance.now()
@@ -52,7 +64,12 @@ function quiet(args, loud = false) {
 }
 
 const json = async (...args) => JSON.parse(await quiet([...args, '--json'])).ok
-const indented = (text) => text.trimEnd().split('\n').map((it) => `   ${it}`).join('\n')
+const indented = (text) =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((it) => `   ${it}`)
+    .join('\n')
 
 /** The screen once it stands still and shows `marker`. */
 async function screenWith(id, marker) {
@@ -101,7 +118,8 @@ function runs(pid) {
 /** A shell that is still starting shows typed text twice; wait for its prompt, but not for ever. */
 async function prompted(id) {
   const end = performance.now() + 3_000
-  while (performance.now() < end && (await json('session', 'screen', id)).visible_lines.join('').trim() === '') await pause(50)
+  while (performance.now() < end && (await json('session', 'screen', id)).visible_lines.join('').trim() === '')
+    await pause(50)
 }
 
 async function demo() {
@@ -137,12 +155,19 @@ async function demo() {
   const facts = [
     ['daemon pid changed', newPid !== pid, `${pid} → ${newPid}`],
     ['same program, same pid', after.pid === session.pid, `${session.pid} = ${after.pid}`],
-    ['same runtime', after.runtime?.worker_instance_id === session.runtime?.worker_instance_id, after.runtime?.worker_instance_id ?? '-'],
+    [
+      'same runtime',
+      after.runtime?.worker_instance_id === session.runtime?.worker_instance_id,
+      after.runtime?.worker_instance_id ?? '-',
+    ],
     ['same screen', now === before, `${before.split('\n').length} lines compared`],
   ]
   for (const [what, holds, detail] of facts) say(`   ${holds ? 'yes' : 'NO '}  ${what} (${detail})`)
   const broken = facts.filter(([, holds]) => !holds)
-  if (broken.length > 0) throw new Wrong(`not the same after the restart: ${broken.map(([what]) => what).join(', ')}\nbefore:\n${before}\nafter:\n${now}`)
+  if (broken.length > 0)
+    throw new Wrong(
+      `not the same after the restart: ${broken.map(([what]) => what).join(', ')}\nbefore:\n${before}\nafter:\n${now}`,
+    )
   done('the session outlived its daemon')
 
   step('The sessions there are:')
@@ -162,12 +187,21 @@ function ask(question) {
 }
 
 const attach = () =>
-  new Promise((resolve) => spawn(pohunek, ['attach', 'demo'], { env, stdio: 'inherit' }).once('exit', (code) => resolve(code)))
+  new Promise((resolve) =>
+    spawn(pohunek, ['attach', 'demo'], { env, stdio: 'inherit' }).once('exit', (code) => resolve(code)),
+  )
 
 function keep() {
   const file = join(base, 'env')
-  writeFileSync(file, Object.entries(roots).map(([name, value]) => `export ${name}='${value}'\n`).join(''))
-  say(`\nKept. In a shell:\n  . ${file}\n  ${pohunek} attach demo\nTo end it: ${pohunek} session rm demo; ${pohunek} daemon stop; rm -r ${base}`)
+  writeFileSync(
+    file,
+    Object.entries(roots)
+      .map(([name, value]) => `export ${name}='${value}'\n`)
+      .join(''),
+  )
+  say(
+    `\nKept. In a shell:\n  . ${file}\n  ${pohunek} attach demo\nTo end it: ${pohunek} session rm demo; ${pohunek} daemon stop; rm -r ${base}`,
+  )
 }
 
 /** Ends everything, then looks whether that is true. */
@@ -203,7 +237,9 @@ What to type next (bin/ of this checkout, or anywhere after npm link):
   if (process.stdin.isTTY && process.stdout.isTTY) {
     process.removeListener('SIGINT', interrupted)
     for (;;) {
-      const answer = await ask('\n[a] attach to the demo session now, [k] keep it and leave, [Enter] end it and leave: ')
+      const answer = await ask(
+        '\n[a] attach to the demo session now, [k] keep it and leave, [Enter] end it and leave: ',
+      )
       if (answer === 'a') await attach()
       else {
         kept = answer === 'k'
@@ -212,7 +248,9 @@ What to type next (bin/ of this checkout, or anywhere after npm link):
     }
   }
 } catch (failure) {
-  process.stderr.write(`\n${failure instanceof Wrong ? failure.message : (failure.stack ?? failure)}\nThe demo failed.\n`)
+  process.stderr.write(
+    `\n${failure instanceof Wrong ? failure.message : (failure.stack ?? failure)}\nThe demo failed.\n`,
+  )
   code = 1
 } finally {
   if (kept) keep()

@@ -102,9 +102,9 @@ export class Control {
     const session = worker.sessionOf(request.scope)
     switch (request.type) {
       case 'open_data_stream':
-        return { type: 'data_stream_opened', ...worker.openStream(request) }
+        return worker.reachable().then(() => ({ type: 'data_stream_opened', ...worker.openStream(request) }))
       case 'read_output':
-        return { type: 'output_read_opened', ...worker.openReading(request) }
+        return worker.reachable().then(() => ({ type: 'output_read_opened', ...worker.openReading(request) }))
       case 'close_data_stream':
         return { type: 'data_stream_closed', closed: session.clients.close(request.stream_id, 'requested') }
       case 'terminal_snapshot':

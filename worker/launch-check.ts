@@ -53,8 +53,18 @@ function checkExecutable(path: string, cwd: string, depth: number): void {
   }
 }
 
+/** True for a file no shell can mean as a script: execvp hands it to /bin/sh when the kernel refuses its format. */
+export function isBinary(path: string): boolean {
+  return head(path)?.includes(0) === true
+}
+
 /** The interpreter a script names, undefined for anything else and for an executable we may not read. */
 function shebang(path: string): string | undefined {
+  const line = head(path)?.toString('latin1').split('\n', 1)[0] ?? ''
+  return /^#![ \t]*([^ \t\r]+)/.exec(line)?.[1]
+}
+
+function head(path: string): Buffer | undefined {
   let fd: number
   try {
     fd = fs.openSync(path, 'r')
@@ -62,10 +72,8 @@ function shebang(path: string): string | undefined {
     return undefined // execute permission without read permission is legal
   }
   try {
-    const head = Buffer.alloc(SHEBANG_BYTES)
-    const length = fs.readSync(fd, head, 0, SHEBANG_BYTES, 0)
-    const line = head.toString('latin1', 0, length).split('\n', 1)[0] ?? ''
-    return /^#![ \t]*([^ \t\r]+)/.exec(line)?.[1]
+    const bytes = Buffer.alloc(SHEBANG_BYTES)
+    return bytes.subarray(0, fs.readSync(fd, bytes, 0, SHEBANG_BYTES, 0))
   } finally {
     fs.closeSync(fd)
   }

@@ -101,29 +101,59 @@ function tabStops(out: string[], core: Core, grid: Grid): void {
   for (let column = 0; column < core.cols; column++) if (grid.tabs[column]) out.push(`${CSI}${column + 1}G\x1bH`)
 }
 
+/** SGR in force on the receiver. */
+interface Pen {
+  style: string
+}
+const DEFAULT_STYLE = `${CSI}0m`
+
+function plainPen(out: string[], pen: Pen): void {
+  if (pen.style !== DEFAULT_STYLE) out.push((pen.style = DEFAULT_STYLE))
+}
+
 /** Paints [from, to) from the home position on; rows that do not fit scroll into the receiver's history. */
 function paintRows(out: string[], core: Core, grid: Grid, from: number, to: number): void {
+  const pen: Pen = { style: DEFAULT_STYLE }
   for (let row = from; row < to; row++) {
     const line = grid.lines.get(row)
     if (line === undefined) continue
     const joined = row > from && line.isWrapped
     const continues = row + 1 < to && grid.lines.get(row + 1)?.isWrapped === true
-    if (row > from && !joined) out.push(`${CSI}m\r\n`)
-    paintLine(out, core, line, joined, continues && !startsWide(grid.lines.get(row + 1)))
+    if (row > from && !joined) {
+      plainPen(out, pen)
+      out.push('\r\n')
+    }
+    const next = !continues ? 'new' : startsWide(grid.lines.get(row + 1)) ? 'wide' : 'joined'
+    paintLine(out, pen, core, line, joined ? edgeMend(core, grid.lines.get(row - 1), line) : undefined, next)
   }
-  out.push(`${CSI}m`)
+  plainPen(out, pen)
+}
+
+/**
+ * A wide glyph that wraps leaves its own colour in the last column of the row above. What mends that cell if it has
+ * another one; '' when nothing is to be mended.
+ */
+function edgeMend(core: Core, above: Line | undefined, line: Line): string {
+  const edge = core.cols * 3 - 3
+  if (above === undefined || core.rows < 2 || !startsWide(line) || !isEmpty(above._data[edge] ?? 0)) return ''
+  const background = above._data[edge + 2] ?? 0
+  if ((background & UNDERLINE_COLOR) === ((line._data[2] ?? 0) & UNDERLINE_COLOR)) return ''
+  return `${CSI}A${CSI}${core.cols}G${sgr(0, background & UNDERLINE_COLOR, 0)}${CSI}X${CSI}B${CSI}3G`
 }
 
 const startsWide = (line: Line | undefined): boolean => line !== undefined && line._data[0] !== undefined && line._data[0] >>> 22 === 2
 
 /**
- * `joined`: the row is entered by wrapping, so its cells carry the colour of the wrap until they are erased.
- * `fill`: something must be printed in the last column, else the next row would not wrap on (2).
+ * `mend`: given when the row is entered by wrapping, so that its cells carry the colour of the wrap until they are
+ * erased; goes out behind the first glyph.
+ * `next`: what the row below begins with. Something must be printed in the last column for a joined one to wrap on (2);
+ * a wide glyph wraps by itself when one column is left.
  */
-function paintLine(out: string[], core: Core, line: Line, joined: boolean, fill: boolean): void {
+function paintLine(out: string[], pen: Pen, core: Core, line: Line, mend: string | undefined, next: 'new' | 'joined' | 'wide'): void {
   const columns = core.cols
+  const fill = next === 'joined'
+  const joined = mend !== undefined
   const data = line._data
-  let style = ''
   let text = ''
   /** Text of the cell printed last, '' behind a sequence: nothing joins across one. */
   let before = ''
@@ -131,15 +161,13 @@ function paintLine(out: string[], core: Core, line: Line, joined: boolean, fill:
     if (text !== '') out.push(text)
     text = before = ''
   }
-  const used = fill ? columns : usedColumns(line, columns)
+  const used = fill ? columns : Math.max(usedColumns(line, columns), next === 'wide' ? columns - 1 : 0)
   const styleAt = (column: number): void => {
-    const next = sgr(data[column * 3 + 1] ?? 0, data[column * 3 + 2] ?? 0, line._extendedAttrs[column]?._ext ?? 0)
-    if (next === style) return
+    const wanted = sgr(data[column * 3 + 1] ?? 0, data[column * 3 + 2] ?? 0, line._extendedAttrs[column]?._ext ?? 0)
+    if (wanted === pen.style) return
     flush()
-    out.push((style = next))
+    out.push((pen.style = wanted))
   }
-  // The first row after "\r\n" starts with the default style; a joined one with whatever the row before left.
-  out.push((style = `${CSI}0m`))
   for (let column = 0; column < used; ) {
     const content = data[column * 3] ?? 0
     const width = content >>> 22
@@ -161,7 +189,7 @@ function paintLine(out: string[], core: Core, line: Line, joined: boolean, fill:
       }
       flush()
       column += run
-      if (column < columns) out.push(`${CSI}${run}C`)
+      if (column < columns || next === 'wide') out.push(`${CSI}${run}C`)
       continue
     }
     styleAt(column)
@@ -174,6 +202,11 @@ function paintLine(out: string[], core: Core, line: Line, joined: boolean, fill:
       out.push(`${CSI}${column + 1}G`)
     }
     text += before = cell
+    if (mend !== undefined && mend !== '' && column === 0) {
+      flush()
+      out.push(mend)
+      pen.style = ''
+    }
     column += broken ? 1 : width
     // Terminals disagree about the width of clusters; say where the next cell is.
     if (combined && column < columns) {
@@ -182,7 +215,10 @@ function paintLine(out: string[], core: Core, line: Line, joined: boolean, fill:
     }
   }
   flush()
-  if (joined && used < columns) out.push(`${CSI}0m${CSI}K`)
+  if (joined && used < columns && next !== 'wide') {
+    plainPen(out, pen)
+    out.push(`${CSI}K`)
+  }
 }
 
 /** Would the receiver take `cell` as a part of the cluster before it? Two cells that stand apart must stay so. */

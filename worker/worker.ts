@@ -5,9 +5,8 @@
  *  2. The journal is written before the fact is told.
  *  3. An uninitialized worker does not outlive its controller, nor wait for one longer than IDLE_MS.
  */
-import * as fs from 'node:fs'
-import * as net from 'node:net'
-import { dirname, join } from 'node:path'
+import type * as net from 'node:net'
+import { join } from 'node:path'
 import type { Clock } from '../kernel/clock.ts'
 import { Scope } from '../kernel/scope.ts'
 import type { Processes } from '../platform/processes.ts'
@@ -16,10 +15,11 @@ import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
 import type { WorkerArguments } from './argv.ts'
 import { childEnvironment, markerEntries } from './child-env.ts'
 import { Connection } from './connection.ts'
+import { ControlSocket } from './control-socket.ts'
 import { Control } from './control.ts'
 import { WorkerFailure } from './failure.ts'
 import { JournalFile, JOURNAL_SCHEMA, type Journal, type JournalPhase } from './journal.ts'
-import { checkLaunch } from './launch-check.ts'
+import { checkLaunch, isBinary } from './launch-check.ts'
 import { Leases, type Lease } from './lease.ts'
 import type { WorkerLog } from './log.ts'
 import { OutputWaiters } from './observe.ts'
@@ -34,7 +34,6 @@ import { Tokens, type Grant } from './tokens.ts'
 const IDLE_MS = 10_000
 /** At most this many output events a second. */
 const EVENT_REST_MS = 250
-const MAX_PATH_BYTES = 107
 /** Turns of the event loop the exec of the program may take before it is believed. */
 const EXEC_LOOKS = 2_000
 
@@ -63,7 +62,7 @@ export class Worker {
   #initialize: Initialize | undefined
   #launchDaemonId: string | undefined
   #idle: Disposable | undefined
-  #socketIdentity: { dev: number; ino: number } | undefined
+  readonly #socket: ControlSocket
   #resizeSequences = new Map<string, number>()
   readonly #rests = new Map<string, { timer?: Disposable; due: boolean }>()
   #leaving = false
@@ -77,6 +76,12 @@ export class Worker {
     const self = processes.identify(process.pid)
     this.#process = { pid: process.pid, start_identity: self?.startIdentity ?? '0' }
     this.#journal = new JournalFile(args.stateRoot, args.sessionId, this.workerId)
+    this.#socket = new ControlSocket({
+      path: args.controlSocketPath,
+      scope: this.#scope,
+      accept: (socket) => this.#connected(socket),
+      report: (failure) => void this.unexpected(failure),
+    })
   }
 
   get session(): Session | undefined {
@@ -94,25 +99,11 @@ export class Worker {
     return this.#session.stopping ? 'stopping' : 'running'
   }
 
-  /** Binds the socket under a private name and renames it, so that nobody ever finds one that does not answer. */
+  /** Accepts once it resolves. */
   async listen(): Promise<void> {
-    const path = this.#options.args.controlSocketPath
-    const staged = join(dirname(path), `.s${randomHex(8)}`)
-    for (const name of [path, staged]) {
-      if (Buffer.byteLength(name) > MAX_PATH_BYTES) throw new RangeError(`socket path ${name} has ${Buffer.byteLength(name)} bytes, at most ${MAX_PATH_BYTES}`)
-    }
-    fs.mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    this.#socket.check()
     this.#write('bootstrap', false)
-    const server = net.createServer({ noDelay: false }, (socket) => this.#connected(socket))
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(staged, resolve)
-    })
-    fs.chmodSync(staged, 0o600)
-    const { dev, ino } = fs.statSync(staged)
-    this.#socketIdentity = { dev, ino }
-    fs.renameSync(staged, path)
-    this.#scope.defer('socket', () => this.#removeSocket(server))
+    await this.#socket.open()
     loadNativePty()
     this.#waitForController()
   }
@@ -244,7 +235,7 @@ export class Worker {
     const ours = processes.argv(process.pid)?.join('\0')
     for (let look = 0; look < EXEC_LOOKS && !session.leaderExited; look++) {
       const argv = processes.argv(session.child.pid)
-      if (ours === undefined || (argv !== undefined && argv.length > 0 && argv.join('\0') !== ours)) return
+      if (ours === undefined || (argv !== undefined && argv.length > 0 && argv.join('\0') !== ours)) return this.#refuseFallback(session, argv ?? [])
       await new Promise((resolve) => setImmediate(resolve))
     }
     if (!session.leaderExited) return
@@ -256,6 +247,14 @@ export class Worker {
     const { executable, cwd } = this.#initialize ?? { executable: '', cwd: '' }
     if (words[1] === 'chdir(2)') throw new WorkerFailure('cwd_failed', `working directory ${cwd}: ${words[2]}`)
     throw new WorkerFailure('spawn_failed', `${executable}: ${words[2]}`)
+  }
+
+  /** execvp runs what the kernel cannot as a shell script; a binary for another machine is none. */
+  async #refuseFallback(session: Session, argv: readonly string[]): Promise<void> {
+    const { executable } = this.#initialize ?? { executable: '' }
+    if (argv[0] !== '/bin/sh' || argv[1] !== executable || !isBinary(executable)) return
+    await session.stop(false)
+    throw new WorkerFailure('spawn_failed', `${executable}: not a program for this machine`)
   }
 
   #environment(initialize: Initialize, runtimeId: string, daemonId: string): string[] {
@@ -289,6 +288,11 @@ export class Worker {
       throw new WorkerFailure('identity_mismatch', 'the request names another runtime')
     }
     return session
+  }
+
+  /** A token is of no use while its socket cannot be reached. */
+  reachable(): Promise<void> {
+    return this.#socket.ensure()
   }
 
   openStream(request: RequestOf<'open_data_stream'>): { token: string; expires_at_ms: number } {
@@ -414,16 +418,6 @@ export class Worker {
     })
     const control = new Control(this, connection)
     const stream = new DataStream(this, connection)
-  }
-
-  #removeSocket(server: net.Server): void {
-    server.close()
-    try {
-      const now = fs.statSync(this.#options.args.controlSocketPath)
-      if (now.dev === this.#socketIdentity?.dev && now.ino === this.#socketIdentity.ino) fs.unlinkSync(this.#options.args.controlSocketPath)
-    } catch {
-      // somebody removed it already
-    }
   }
 
   #launchIdentity(): Journal['launch_identity'] {

@@ -98,9 +98,12 @@ export const isEmpty = (content: number): boolean => content === 0x400000
 /** State number of the parser between sequences. */
 export const GROUND = 0
 
+/** The emulator lets no handler see other window operations; sizes are answered in asking.ts, titles are kept in their stack. */
+const WINDOW_REPORTS = { getWinSizePixels: true, getCellSizePixels: true, getWinSizeChars: true, getScreenSizeChars: true, pushTitle: true, popTitle: true }
+
 /** The one place where the width of characters is decided (Unicode 15 with grapheme clusters). */
 export function createEmulator(columns: number, rows: number, scrollback: number): Emulator {
-  const terminal = new Terminal({ cols: columns, rows, scrollback, allowProposedApi: true, logLevel: 'off' })
+  const terminal = new Terminal({ cols: columns, rows, scrollback, allowProposedApi: true, logLevel: 'off', windowOptions: WINDOW_REPORTS })
   terminal.loadAddon(new UnicodeGraphemesAddon())
   const { _core: core } = terminal as unknown as { _core: Core }
   mendEraseAbove(terminal.parser, core)

@@ -30,7 +30,16 @@ const BELL = '\x07'
 
 type Phase =
   | { readonly at: 'live' }
-  | { readonly at: 'menu'; menu: Menu; facts: MenuFacts; kept: Buffer[]; bytes: number; overflow: boolean; alternate: boolean; cursorShown: boolean }
+  | {
+      readonly at: 'menu'
+      menu: Menu
+      facts: MenuFacts
+      kept: Buffer[]
+      bytes: number
+      overflow: boolean
+      alternate: boolean
+      cursorShown: boolean
+    }
   /** No stream; keys are refused. */
   | { readonly at: 'gap' }
 
@@ -152,7 +161,11 @@ class AttachClient {
       if (!options.repaint) await this.#cli.ensureDaemon()
       const raw = this.#start()
       const size = this.#terminal.size
-      const attachment = await this.#client.attachRaw(this.#id, { ...size, ...(options.repaint ? { historyRows: 0 } : {}) }, taker)
+      const attachment = await this.#client.attachRaw(
+        this.#id,
+        { ...size, ...(options.repaint ? { historyRows: 0 } : {}) },
+        taker,
+      )
       await raw
       this.#attachment?.stream.close()
       this.#attachment = attachment
@@ -175,7 +188,9 @@ class AttachClient {
 
   #watchSize({ sessionId, streamId }: Attachment, told: Size | undefined): void {
     this.#sizes?.[Symbol.dispose]()
-    this.#sizes = new SizeTeller((it) => this.#client.call('session.resize', { session_id: sessionId, ...it, stream_id: streamId }))
+    this.#sizes = new SizeTeller((it) =>
+      this.#client.call('session.resize', { session_id: sessionId, ...it, stream_id: streamId }),
+    )
     const now = this.#terminal.size
     if (now !== undefined && (now.cols !== told?.cols || now.rows !== told.rows)) this.#sizes.set(now)
   }
@@ -202,18 +217,20 @@ class AttachClient {
       if (streamId !== undefined) {
         const { error } = await this.#client.call('session.detach', { stream_id: streamId })
         const failure = errorOf(error)
-        if (failure !== undefined) return { kind: 'dropped', failure: { msg: failure.message, recover: failure.recover } }
+        if (failure !== undefined)
+          return { kind: 'dropped', failure: { msg: failure.message, recover: failure.recover } }
       }
       const end = monotonicMs() + END_KNOWN_MS
       for (;;) {
         const session = await this.#client.call('session.inspect', this.#id)
-        if (hasEnded(session)) return { kind: 'ended', session }
         if (session.runtime?.state === 'lost') return lost(session)
+        if (hasEnded(session)) return { kind: 'ended', session }
         if (monotonicMs() > end) return 'interrupted'
         await pause(END_POLL_MS)
       }
     } catch (failure) {
-      if (failure instanceof ClientError && failure.code === 'session_not_found') return { kind: 'removed', byMenu: this.#removing }
+      if (failure instanceof ClientError && failure.code === 'session_not_found')
+        return { kind: 'removed', byMenu: this.#removing }
       return 'interrupted'
     }
   }
@@ -221,7 +238,10 @@ class AttachClient {
 
   /** Attaching failed at once: perhaps because the program had ended before. */
   async #refused(failure: Error): Promise<Ending> {
-    if (failure instanceof ClientError && (failure.code === 'session_not_running' || failure.code === 'session_terminal_unavailable')) {
+    if (
+      failure instanceof ClientError &&
+      (failure.code === 'session_not_running' || failure.code === 'session_terminal_unavailable')
+    ) {
       const session = await this.#client.call('session.inspect', this.#id).catch(() => undefined)
       if (session !== undefined && hasEnded(session)) return { kind: 'ended', session }
     }
@@ -237,7 +257,11 @@ class AttachClient {
     this.#notice('the connection was lost; reconnecting (Ctrl-] leaves)')
     for (;;) {
       const wait = nextAttempt(this.#reconnect, { sinceMs: monotonicMs() - startMs, attempts: this.#attempts })
-      if (wait === 'give_up') return { kind: 'dropped', failure: { msg: `the connection was lost: ${last.message}`, recover: `pohunek attach ${this.#id}` } }
+      if (wait === 'give_up')
+        return {
+          kind: 'dropped',
+          failure: { msg: `the connection was lost: ${last.message}`, recover: `pohunek attach ${this.#id}` },
+        }
       await pause(wait)
       if (await this.#reachable()) {
         this.#attempts++
@@ -289,7 +313,8 @@ class AttachClient {
       if ('key' in event) {
         if (event.key === 'detach') this.#leave({ kind: 'detached' })
         else if (this.#phase.at === 'live') void this.#openMenu()
-        else if (this.#phase.at === 'menu') void this.#closeMenu().then(() => this.#attachment?.stream.write(CONTROL_BACKSLASH))
+        else if (this.#phase.at === 'menu')
+          void this.#closeMenu().then(() => this.#attachment?.stream.write(CONTROL_BACKSLASH))
       } else if (this.#phase.at === 'menu') {
         for (const key of keysIn(event.pass)) this.#pressed(key)
       } else this.#pass(event.pass)
@@ -319,7 +344,12 @@ class AttachClient {
   #notice(text: string): void {
     const size = this.#terminal.size
     if (size === undefined) say(text)
-    else this.#terminal.write(Buffer.from(`\x18\x1b7\x1b[?6l\x1b[${size.rows};1H\x1b[0;7m ${text.slice(0, size.cols - 2)} \x1b[0m\x1b[K\x1b8`))
+    else
+      this.#terminal.write(
+        Buffer.from(
+          `\x18\x1b7\x1b[?6l\x1b[${size.rows};1H\x1b[0;7m ${text.slice(0, size.cols - 2)} \x1b[0m\x1b[K\x1b8`,
+        ),
+      )
   }
 
   #close(): void {
@@ -333,8 +363,23 @@ class AttachClient {
   }
 
   async #openMenu(): Promise<void> {
-    const unknown: MenuFacts = { name: this.#id, host: 'local', project: undefined, branch: undefined, state: 'unknown' }
-    const phase = { at: 'menu', menu: FIRST, facts: unknown, kept: [], bytes: 0, overflow: false, alternate: true, cursorShown: true } as Extract<Phase, { at: 'menu' }>
+    const unknown: MenuFacts = {
+      name: this.#id,
+      host: 'local',
+      project: undefined,
+      branch: undefined,
+      state: 'unknown',
+    }
+    const phase = {
+      at: 'menu',
+      menu: FIRST,
+      facts: unknown,
+      kept: [],
+      bytes: 0,
+      overflow: false,
+      alternate: true,
+      cursorShown: true,
+    } as Extract<Phase, { at: 'menu' }>
     this.#phase = phase
     const options = { timeoutMs: FACTS_MS }
     const session = await this.#client.call('session.inspect', this.#id, options).catch(() => undefined)
@@ -402,7 +447,12 @@ class AttachClient {
     const { agent, cwd } = await this.#client.call('session.inspect', this.#id)
     const size = this.#terminal.size ?? { cols: 80, rows: 24 }
     const path = this.#cli.env.PATH
-    const made = await this.#client.call('session.new', { agent, cwd, ...size, ...(path === undefined ? {} : { search_path: path }) })
+    const made = await this.#client.call('session.new', {
+      agent,
+      cwd,
+      ...size,
+      ...(path === undefined ? {} : { search_path: path }),
+    })
     return made.id
   }
 
@@ -429,7 +479,10 @@ function lost(session: Session): Ending {
   const reason = session.runtime?.loss_reason
   return {
     kind: 'dropped',
-    failure: { msg: `the runtime of session ${session.id} is lost${reason === undefined ? '' : ` (${reason})`}`, recover: 'pohunek session inspect shows its state' },
+    failure: {
+      msg: `the runtime of session ${session.id} is lost${reason === undefined ? '' : ` (${reason})`}`,
+      recover: 'pohunek session inspect shows its state',
+    },
   }
 }
 

@@ -23,7 +23,10 @@ export const EXIT_DROPPED = 126
 const SIGNAL_BASE = 128
 
 export const hasEnded = (session: Pick<Session, 'state' | 'runtime'>): boolean =>
-  session.runtime?.state === 'terminal' || session.state === 'stopped' || session.state === 'done' || session.state === 'failed'
+  session.runtime?.state === 'terminal' ||
+  session.state === 'stopped' ||
+  session.state === 'done' ||
+  session.state === 'failed'
 
 /** The program's own status as a shell tells it; 1 when it was not observed. */
 function statusOf(session: Session): number {

@@ -36,6 +36,8 @@ const SEQUENCE_HOLD_MS = 500
 
 export class KeyReader {
   #held: Buffer = Buffer.alloc(0)
+  /** A lone escape was passed on last: what comes in one piece behind it may be the rest of a key on a slow line. */
+  #escaped = false
   /** A key whose release is still to come and belongs to us. */
   readonly #down = new Set<Key>()
 
@@ -46,14 +48,17 @@ export class KeyReader {
   }
 
   push(chunk: Uint8Array): KeyEvent[] {
-    const bytes = this.#held.length === 0 ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength) : Buffer.concat([this.#held, chunk])
+    const bytes =
+      this.#held.length === 0
+        ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+        : Buffer.concat([this.#held, chunk])
     this.#held = Buffer.alloc(0)
     const events: KeyEvent[] = []
-    let from = 0
+    let from = this.#late(bytes, events)
     const pass = (to: number): void => {
       if (to > from) events.push({ pass: bytes.subarray(from, to) })
     }
-    for (let at = 0; at < bytes.length; at++) {
+    for (let at = from; at < bytes.length; at++) {
       const byte = bytes[at] as number
       const plain = BYTES[byte]
       if (plain !== undefined) {
@@ -84,7 +89,19 @@ export class KeyReader {
   flush(): KeyEvent[] {
     const held = this.#held
     this.#held = Buffer.alloc(0)
+    this.#escaped = held.length === 1
     return held.length === 0 ? [] : [{ pass: held }]
+  }
+
+  /** Bytes at the start that complete a key whose escape is already with the program. */
+  #late(bytes: Buffer, events: KeyEvent[]): number {
+    const escaped = this.#escaped
+    this.#escaped = false
+    const match = escaped ? COMPLETE.exec(`\x1b${bytes.toString('latin1', 0, MAX_SEQUENCE_BYTES)}`) : null
+    const key = match === null ? undefined : this.#take(match)
+    if (match === null || key === undefined) return 0
+    if (key !== 'swallow') events.push({ key })
+    return match[0].length - 1
   }
 
   #take(match: RegExpExecArray): Key | 'swallow' | undefined {

@@ -15,7 +15,8 @@ export type Menu =
   | { readonly view: 'terminate' }
   | { readonly view: 'rename'; readonly text: string }
 
-export type MenuAction = { readonly do: 'close' | 'detach' | 'kill' | 'terminate' | 'new' } | { readonly do: 'rename'; readonly name: string }
+export type MenuAction =
+  { readonly do: 'close' | 'detach' | 'kill' | 'terminate' | 'new' } | { readonly do: 'rename'; readonly name: string }
 
 export const FIRST: Menu = { view: 'choose' }
 const MAX_NAME_CHARS = 128
@@ -48,14 +49,21 @@ export function press(menu: Menu, key: string): { menu: Menu; action?: MenuActio
 
 function pressInRename(text: string, key: string): { menu: Menu; action?: MenuAction } {
   if (key === 'escape') return { menu: FIRST }
-  if (key === 'enter') return text.trim() === '' ? { menu: FIRST } : { menu: FIRST, action: { do: 'rename', name: text.trim() } }
+  if (key === 'enter')
+    return text.trim() === '' ? { menu: FIRST } : { menu: FIRST, action: { do: 'rename', name: text.trim() } }
   if (key === 'backspace') return { menu: { view: 'rename', text: [...text].slice(0, -1).join('') } }
   return { menu: { view: 'rename', text: [...key].length === 1 && text.length < MAX_NAME_CHARS ? text + key : text } }
 }
 
 // eslint-disable-next-line no-control-regex
 const TOKEN = /\x1b\[M[\s\S]{3}|\x1b\[([0-9:;<=>?]*)[ -/]*([@-~])|\x1bO.|\x1b|[\s\S]/gu
-const NAMED: Readonly<Record<number, string>> = { 13: 'enter', 10: 'enter', 27: 'escape', 127: 'backspace', 8: 'backspace' }
+const NAMED: Readonly<Record<number, string>> = {
+  13: 'enter',
+  10: 'enter',
+  27: 'escape',
+  127: 'backspace',
+  8: 'backspace',
+}
 
 /** Keys in what a terminal sent; mouse and other reports, releases and key combinations mean nothing here. */
 export function keysIn(bytes: Uint8Array): string[] {
@@ -106,20 +114,28 @@ function body(menu: Menu): string[] {
     case 'rename':
       return ['New name, then Enter (Esc: back)', '', `> ${safeLine(menu.text)}`]
     case 'choose':
-      return [...CHOICES.map(([key, what]) => `${key.padEnd(7)} ${what}`), ...(menu.message === undefined ? [] : ['', menu.message])]
+      return [
+        ...CHOICES.map(([key, what]) => `${key.padEnd(7)} ${what}`),
+        ...(menu.message === undefined ? [] : ['', menu.message]),
+      ]
   }
 }
 
 /** Paints the menu on a cleared screen. Only absolute positions and resets: margins of the program stay as they are. */
 export function paint(menu: Menu, facts: MenuFacts, cols: number, rows: number): string {
-  const head = [facts.name, facts.host, facts.project, facts.branch, facts.state].filter((it) => it !== undefined).map((it) => safeLine(it))
+  const head = [facts.name, facts.host, facts.project, facts.branch, facts.state]
+    .filter((it) => it !== undefined)
+    .map((it) => safeLine(it))
   const width = Math.max(1, cols - 4)
   const texts = [head.join(' · '), '', ...body(menu)].map((it) => clip(it, width)).slice(0, Math.max(1, rows - 2))
   const inner = Math.max(...texts.map(textWidth))
   const left = Math.max(1, Math.floor((cols - inner) / 2))
   const top = Math.max(1, Math.floor((rows - texts.length) / 2))
-  const lines = texts.map((text, at) => `\x1b[${top + at};${left}H${at === 0 ? `\x1b[1m${text}\x1b[0m` : padEnd(text, inner)}`)
+  const lines = texts.map(
+    (text, at) => `\x1b[${top + at};${left}H${at === 0 ? `\x1b[1m${text}\x1b[0m` : padEnd(text, inner)}`,
+  )
   const last = texts.at(-1) ?? ''
-  const cursor = menu.view === 'rename' ? `\x1b[${top + texts.length - 1};${left + textWidth(last)}H\x1b[?25h` : '\x1b[?25l'
+  const cursor =
+    menu.view === 'rename' ? `\x1b[${top + texts.length - 1};${left + textWidth(last)}H\x1b[?25h` : '\x1b[?25l'
   return `\x1b[?6l\x0f\x1b(B\x1b[0m\x1b[4l\x1b[2J${lines.join('')}${cursor}`
 }

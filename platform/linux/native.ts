@@ -15,6 +15,8 @@ export interface Native {
   getsockopt: Call
   /** syscall(2) with six arguments; unused ones are 0. */
   syscall: Call
+  socket: Call
+  sendto: Call
   /** errno of the last failed call. */
   errno: () => number
 }
@@ -35,6 +37,8 @@ export function native(): Native {
     flock: c.func('flock', 'int', ['int', 'int']) as Call,
     getsockopt: c.func('getsockopt', 'int', ['int', 'int', 'int', 'void *', 'void *']) as Call,
     syscall: c.func('syscall', 'long', ['long', 'long', 'long', 'long', 'long', 'long', 'long']) as Call,
+    socket: c.func('socket', 'int', ['int', 'int', 'int']) as Call,
+    sendto: c.func('sendto', 'long', ['int', 'void *', 'size_t', 'int', 'void *', 'uint']) as Call,
     errno: () => koffi.errno(),
   }
   return loaded

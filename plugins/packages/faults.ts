@@ -9,7 +9,8 @@ export const faults = catalogue({
   },
   invalid_profile: {
     class: 'runtime',
-    say: (d: { file: string; key?: string; problem: string }) => `profile ${d.file}${d.key === undefined ? '' : `, ${d.key}`}: ${d.problem}`,
+    say: (d: { file: string; key?: string; problem: string }) =>
+      `profile ${d.file}${d.key === undefined ? '' : `, ${d.key}`}: ${d.problem}`,
     recover: 'correct the file',
   },
   runtime_not_installed: {

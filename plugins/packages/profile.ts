@@ -56,7 +56,10 @@ export function readProfile(directory: string, name: string): Profile | undefine
     checkTree(directory)
   } catch (failure) {
     if (isAbsent(failure)) return undefined
-    throw faults.invalid_profile({ file, problem: failure instanceof Error ? failure.message : String(failure) }, failure)
+    throw faults.invalid_profile(
+      { file, problem: failure instanceof Error ? failure.message : String(failure) },
+      failure,
+    )
   }
   return parseProfile(bytes, file)
 }
@@ -79,19 +82,31 @@ export function parseProfile(bytes: Uint8Array, file: string): Profile {
   try {
     raw = parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch (failure) {
-    const problem = failure instanceof TomlError ? `line ${failure.line}: ${failure.message.split('\n')[0]}` : 'is not UTF-8 text'
+    const problem =
+      failure instanceof TomlError ? `line ${failure.line}: ${failure.message.split('\n')[0]}` : 'is not UTF-8 text'
     throw faults.invalid_profile({ file, problem }, failure)
   }
   const parsed = v.safeParse(Profile, raw)
   if (!parsed.success) {
     const [issue] = parsed.issues
     const key = v.getDotPath(issue)
-    const problem = issue.expected === 'never' ? 'unknown key' : issue.input === undefined ? 'is missing' : issue.type === 'strict_object' || issue.type === 'union' ? 'has the wrong shape' : withoutValue(issue.message)
+    const problem =
+      issue.expected === 'never'
+        ? 'unknown key'
+        : issue.input === undefined
+          ? 'is missing'
+          : issue.type === 'strict_object' || issue.type === 'union'
+            ? 'has the wrong shape'
+            : withoutValue(issue.message)
     throw faults.invalid_profile({ file, ...(key === null ? {} : { key }), problem })
   }
   const { package: pinned, digest } = parsed.output
   if ((pinned === undefined) !== (digest === undefined)) {
-    throw faults.invalid_profile({ file, key: pinned === undefined ? 'package' : 'digest', problem: 'package and digest belong together' })
+    throw faults.invalid_profile({
+      file,
+      key: pinned === undefined ? 'package' : 'digest',
+      problem: 'package and digest belong together',
+    })
   }
   return parsed.output
 }

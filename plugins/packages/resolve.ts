@@ -27,7 +27,8 @@ export function resolvePlan(plan: LaunchPlan, agents: Agents): LaunchPlan {
 
 function fromProfile(plan: LaunchPlan, profile: Profile, agents: Agents, file: string): LaunchPlan {
   if (!isInstalled(profile.base)) throw faults.runtime_not_installed({ runtime: profile.base })
-  if (profile.package !== undefined) throw faults.invalid_profile({ file, key: 'package', problem: `${profile.base} is built in and pins no package` })
+  if (profile.package !== undefined)
+    throw faults.invalid_profile({ file, key: 'package', problem: `${profile.base} is built in and pins no package` })
   const { bracketed_paste, submit_delay_ms } = profile.input_rules
   const launch = profile.program === undefined ? shellLaunch(agents.env) : { program: profile.program, args: [] }
   return {

@@ -9,7 +9,12 @@ export const SHELL_RUNTIME = 'shell'
 export interface RuntimeLaunch {
   readonly program: string
   readonly args: readonly string[]
-  readonly input: { readonly bracketedPaste: boolean; readonly submitDelayMs: number; readonly textPolicy: 'unrestricted'; readonly ready: 'grace' }
+  readonly input: {
+    readonly bracketedPaste: boolean
+    readonly submitDelayMs: number
+    readonly textPolicy: 'unrestricted'
+    readonly ready: 'grace'
+  }
   readonly capabilities: { readonly resume: boolean; readonly fork: boolean }
 }
 

@@ -2,14 +2,11 @@
  * After a daemon start, and whenever a worker's connection is lost: each session gets the phase its evidence proves,
  * and what an interrupted transaction still owes is done. Sessions whose runtime cannot be judged are looked at again.
  */
-import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
-import { delay } from '../../kernel/clock.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { examine, sweepSession, type Finding } from './examine.ts'
 import { jobOf, type Host } from './host.ts'
-import { readJournals } from './journal.ts'
+import { examineUnrecorded, inventoryOf } from './inventory.ts'
 import { isOver } from './machine.ts'
-import { purgeFiles } from './purge.ts'
 import { message } from './registry.ts'
 import { finishRemoval } from './remove.ts'
 import { connectSession, importSnapshot, programEnded, retain, retireEnded } from './runtime.ts'
@@ -22,8 +19,6 @@ const RECHECK_FIRST_MS = 1_000
 const RECHECK_MAX_MS = 60_000
 /** Workers asked at the same time during a start. */
 const CONCURRENCY = 16
-/** A spare of the daemon before this one ends when its connection closes; it needs a moment. */
-const SPARE_LEAVES_MS = 1_000
 
 export class Adoption {
   readonly #host: Host
@@ -45,23 +40,32 @@ export class Adoption {
     const open = [...registry.sessions()].filter((it) => !isOver(it.phase))
     const kept = jobs.flatMap(({ job }) => {
       const session = registry.find(job.sessionId)
-      return session !== undefined && isOver(session.phase) && session.record.worker.generation === job.generation ? [session] : []
+      return session !== undefined && isOver(session.phase) && session.record.worker.generation === job.generation
+        ? [session]
+        : []
     })
-    const unrecorded = jobs.filter(({ job }) => registry.find(job.sessionId)?.record.worker.generation !== job.generation)
+    const unrecorded = jobs.filter(
+      ({ job }) => registry.find(job.sessionId)?.record.worker.generation !== job.generation,
+    )
     await Promise.all([
       this.#each([...open, ...kept], (session) => this.#look(session)),
-      this.#each(unrecorded, ({ job, status }) => this.#unrecorded(job, status)),
+      this.#each(unrecorded, ({ job, status }) => examineUnrecorded(this.#host, job, status)),
     ])
     this.#starting = false
     this.#host.inventory.push(...open.filter((it) => !it.removed).map(inventoryOf))
-    for (const session of registry.sessions()) if (!isOver(session.phase) && session.phase !== 'running') this.#schedule(session, RECHECK_FIRST_MS, RECHECK_FIRST_MS * 2)
-    for (const session of registry.sessions()) if (session.intent === 'remove' && isOver(session.phase)) this.#payOwed(session)
+    for (const session of registry.sessions())
+      if (!isOver(session.phase) && session.phase !== 'running')
+        this.#schedule(session, RECHECK_FIRST_MS, RECHECK_FIRST_MS * 2)
+    for (const session of registry.sessions())
+      if (session.intent === 'remove' && isOver(session.phase)) this.#payOwed(session)
   }
 
   /** Tells what was adopted, once somebody can listen. */
   announce(): void {
-    for (const session of this.#reconnected.splice(0)) if (!session.removed) this.#host.registry.tell(session, 'session_runtime_reconnected')
-    for (const entry of this.#host.inventory) if (entry.status !== 'managed') this.#host.publish('session_runtime_discovered', { entry })
+    for (const session of this.#reconnected.splice(0))
+      if (!session.removed) this.#host.registry.tell(session, 'session_runtime_reconnected')
+    for (const entry of this.#host.inventory)
+      if (entry.status !== 'managed') this.#host.publish('session_runtime_discovered', { entry })
   }
 
   readonly settle: Settle = async (session, finding) => {
@@ -76,13 +80,28 @@ export class Adoption {
       case 'gone':
         return this.#lost(session)
       case 'incompatible':
-        return registry.move(session, 'no_common_protocol', 'worker_protocol_incompatible', session.phase === 'incompatible' ? undefined : 'session_updated')
+        return registry.move(
+          session,
+          'no_common_protocol',
+          'worker_protocol_incompatible',
+          session.phase === 'incompatible' ? undefined : 'session_updated',
+        )
       case 'conflict':
         host.log.warn({ session_id: session.id, problem: finding.problem }, finding.reason)
-        return registry.move(session, 'evidence_conflicts', finding.reason, session.phase === 'conflict' ? undefined : 'session_runtime_conflict')
+        return registry.move(
+          session,
+          'evidence_conflicts',
+          finding.reason,
+          session.phase === 'conflict' ? undefined : 'session_runtime_conflict',
+        )
       case 'unknown':
         host.log.warn({ session_id: session.id, problem: finding.problem }, finding.reason)
-        return registry.move(session, 'link_lost', finding.reason, session.phase === 'unreachable' ? undefined : 'session_updated')
+        return registry.move(
+          session,
+          'link_lost',
+          finding.reason,
+          session.phase === 'unreachable' ? undefined : 'session_updated',
+        )
     }
   }
 
@@ -104,7 +123,8 @@ export class Adoption {
 
   /** The worker of an ended session may still hold its last output. */
   async #keepOutput(session: Session, finding: Finding): Promise<void> {
-    if (finding.found !== 'worker') return finding.found === 'journal' || finding.found === 'gone' ? retireEnded(this.#host, session) : undefined
+    if (finding.found !== 'worker')
+      return finding.found === 'journal' || finding.found === 'gone' ? retireEnded(this.#host, session) : undefined
     if (session.link !== undefined) return finding.scope.close()
     connectSession(this.#host, session, finding.link, finding.scope, this.examineSoon)
     retain(this.#host, session)
@@ -117,7 +137,12 @@ export class Adoption {
       case 'uninitialized':
         // Nothing runs: what is left of an interrupted creation. Without one this is not the worker we know.
         await scope.close()
-        if (session.record.transaction?.kind !== 'create') return this.settle(session, { found: 'conflict', reason: 'runtime_identity_mismatch', problem: 'the recorded worker runs nothing' })
+        if (session.record.transaction?.kind !== 'create')
+          return this.settle(session, {
+            found: 'conflict',
+            reason: 'runtime_identity_mismatch',
+            problem: 'the recorded worker runs nothing',
+          })
         return
       case 'faulted':
         await scope.close()
@@ -142,16 +167,31 @@ export class Adoption {
     const clean = swept.surviving.length === 0 && swept.unreadable.length === 0
     try {
       const retired = await host.supervisor.retire(jobOf(session), host.kernel.config.workers.stopGraceMs)
-      if (retired === 'mismatch') return await this.settle(session, { found: 'conflict', reason: 'runtime_identity_mismatch', problem: 'its job is not the recorded worker' })
+      if (retired === 'mismatch')
+        return await this.settle(session, {
+          found: 'conflict',
+          reason: 'runtime_identity_mismatch',
+          problem: 'its job is not the recorded worker',
+        })
     } catch (failure) {
-      return this.settle(session, { found: 'unknown', reason: 'runtime_supervision_unavailable', problem: message(failure) })
+      return this.settle(session, {
+        found: 'unknown',
+        reason: 'runtime_supervision_unavailable',
+        problem: message(failure),
+      })
     }
     if (isOver(session.phase)) return
-    host.registry.move(session, 'worker_gone', clean ? 'runtime_lost' : 'runtime_lost_cleanup_unconfirmed', 'session_runtime_lost', (it) => {
-      const { activity: _over, ...info } = it.info
-      // Its end was not observed: there is no exit status to tell.
-      return { ...it, info: { ...info, state: 'failed', state_source: 'process' } }
-    })
+    host.registry.move(
+      session,
+      'worker_gone',
+      clean ? 'runtime_lost' : 'runtime_lost_cleanup_unconfirmed',
+      'session_runtime_lost',
+      (it) => {
+        const { activity: _over, ...info } = it.info
+        // Its end was not observed: there is no exit status to tell.
+        return { ...it, info: { ...info, state: 'failed', state_source: 'process' } }
+      },
+    )
     host.attachments.sessionGone(session)
     for (const watcher of [...session.watchers]) watcher()
     host.hooks.ended.call(session.info)
@@ -170,7 +210,14 @@ export class Adoption {
       })
       .catch((failure: unknown) => {
         if (host.scope.closed) return
-        host.log.warn({ session_id: session.id, code: failure instanceof Fault ? failure.code : undefined, problem: message(failure) }, 'an interrupted operation is not finished yet')
+        host.log.warn(
+          {
+            session_id: session.id,
+            code: failure instanceof Fault ? failure.code : undefined,
+            problem: message(failure),
+          },
+          'an interrupted operation is not finished yet',
+        )
         this.#schedule(session, RECHECK_FIRST_MS, RECHECK_FIRST_MS * 2)
       })
   }
@@ -182,48 +229,15 @@ export class Adoption {
     session.recheck = session.scope.after(afterMs, 'look at the worker', () => {
       session.recheck = undefined
       void session
-        .enqueue(() => (session.link?.alive === true && session.phase !== 'unreachable' ? Promise.resolve() : this.#look(session)))
+        .enqueue(() =>
+          session.link?.alive === true && session.phase !== 'unreachable' ? Promise.resolve() : this.#look(session),
+        )
         .then(() => {
           const settled = isOver(session.phase) || session.phase === 'running' || session.phase === 'stopping'
-          if (!settled && session.recheck === undefined) this.#schedule(session, nextMs, Math.min(nextMs * 2, RECHECK_MAX_MS))
+          if (!settled && session.recheck === undefined)
+            this.#schedule(session, nextMs, Math.min(nextMs * 2, RECHECK_MAX_MS))
         })
     })
-  }
-
-  async #unrecorded(job: WorkerJob, first: JobState): Promise<void> {
-    const { supervisor, kernel, inventory, log } = this.#host
-    let status = first
-    if (status.state === 'running' && this.#runsNothing(job)) {
-      // Ours, unrecorded and without a program: a spare that was starting when its daemon died waits for nobody.
-      await supervisor.retire(job, SPARE_LEAVES_MS)
-      return purgeFiles(kernel.paths, job.sessionId)
-    }
-    const until = kernel.clock.monotonic() + SPARE_LEAVES_MS
-    while (status.state === 'running' && kernel.clock.monotonic() < until) {
-      await delay(kernel.clock, 20, this.#host.scope.signal)
-      status = await supervisor.inspect(job)
-    }
-    if (status.state === 'ended') {
-      await supervisor.retire(job, 0)
-      if (this.#host.registry.find(job.sessionId) === undefined) await purgeFiles(kernel.paths, job.sessionId)
-      return
-    }
-    if (status.state === 'absent') return
-    const stale = this.#host.registry.find(job.sessionId) !== undefined
-    log.warn({ session_id: job.sessionId, generation: job.generation }, 'a worker no record manages')
-    inventory.push({
-      runtime_slot: `${job.sessionId}.${job.generation}`,
-      claimed_session_id: job.sessionId,
-      status: status.state === 'mismatch' ? 'identity_mismatch' : 'orphaned',
-      reason: status.state === 'mismatch' ? status.reason : stale ? 'stale_worker_generation' : 'worker_without_session_record',
-    })
-  }
-
-  /** A program is started only after its session was recorded, and the journal tells it first. */
-  #runsNothing(job: WorkerJob): boolean {
-    if (this.#host.registry.find(job.sessionId) !== undefined) return false
-    const journals = readJournals(this.#host.kernel.paths.journals(job.sessionId), job.sessionId)
-    return !('unreadable' in journals) && journals.every(({ phase }) => phase === 'bootstrap' || phase === 'never_initialized')
   }
 
   async #each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {
@@ -240,17 +254,3 @@ const unknownExit = (host: Host): { stopped_by_user: boolean; exited_at_ms: numb
   exited_at_ms: host.kernel.clock.now(),
   output_force_closed: false,
 })
-
-function inventoryOf(session: Session): Host['inventory'][number] {
-  const { worker } = session.record
-  const reason = session.info.runtime?.loss_reason
-  const status = session.phase === 'conflict' ? (reason === 'runtime_identity_mismatch' ? 'identity_mismatch' : 'conflict') : session.phase === 'incompatible' ? 'incompatible' : 'managed'
-  return {
-    runtime_slot: `${session.id}.${worker.generation}`,
-    claimed_session_id: session.id,
-    worker_id: worker.worker_id,
-    ...(worker.runtime_id === undefined ? {} : { worker_instance_id: worker.runtime_id }),
-    status,
-    ...(reason === undefined ? {} : { reason }),
-  }
-}

@@ -17,7 +17,12 @@ export interface LaunchPlan {
   /** Start directory; undefined means the daemon's fallback. */
   cwd?: string
   /** How input is framed and when the program is ready for it. */
-  input: { bracketedPaste: boolean; submitDelayMs: number; ready: 'grace' | 'bracketed_paste' | 'screen_idle'; textPolicy: 'unrestricted' | 'hermes_safe_text' }
+  input: {
+    bracketedPaste: boolean
+    submitDelayMs: number
+    ready: 'grace' | 'bracketed_paste' | 'screen_idle'
+    textPolicy: 'unrestricted' | 'hermes_safe_text'
+  }
   /** Frozen on the session for clients. */
   capabilities: { resume: boolean; fork: boolean }
 }

@@ -64,7 +64,10 @@ export class Attachments {
     const link = session.running()
     const id = `as-${secretToken()}`
     const { dimensions, historyRows } = request
-    const attach = { ...(dimensions === undefined ? {} : { dimensions }), ...(historyRows === undefined ? {} : { history_rows: historyRows }) }
+    const attach = {
+      ...(dimensions === undefined ? {} : { dimensions }),
+      ...(historyRows === undefined ? {} : { history_rows: historyRows }),
+    }
     const { token } = await link.request('open_data_stream', {
       scope: session.scopeOf(link),
       stream_id: id,
@@ -72,7 +75,16 @@ export class Attachments {
       after_offset: 0,
       ...(Object.keys(attach).length === 0 ? {} : { attach }),
     })
-    const stream: Stream = { id, session, token, socketPath: link.socketPath, phase: 'waiting', error: undefined, timer: undefined, relay: undefined }
+    const stream: Stream = {
+      id,
+      session,
+      token,
+      socketPath: link.socketPath,
+      phase: 'waiting',
+      error: undefined,
+      timer: undefined,
+      relay: undefined,
+    }
     this.#streams.set(id, stream)
     stream.timer = this.#scope.after(ATTACH_TOKEN_TTL_MS, 'attach token', () => this.#end(stream, undefined))
     return { id, token, socketPath: link.socketPath }
@@ -89,7 +101,10 @@ export class Attachments {
     try {
       worker = await connect(stream.socketPath, this.#scope.signal)
     } catch (failure) {
-      const fault = faults.worker_attach_stream_failed({ problem: `the worker of ${stream.session.id} does not accept: ${(failure as Error).message}` }, failure)
+      const fault = faults.worker_attach_stream_failed(
+        { problem: `the worker of ${stream.session.id} does not accept: ${(failure as Error).message}` },
+        failure,
+      )
       this.#end(stream, fault.toBody())
       throw fault
     }
@@ -202,7 +217,8 @@ export class Attachments {
 
 /** Ends that a client has to hear about; the others are ordinary. */
 function failureOf(reason: StreamCloseReason, error: WorkerError | undefined): ErrorBody | undefined {
-  if (error !== undefined) return faults.worker_attach_stream_failed({ problem: `${error.code}: ${error.message}` }).toBody()
+  if (error !== undefined)
+    return faults.worker_attach_stream_failed({ problem: `${error.code}: ${error.message}` }).toBody()
   if (reason === 'subscriber_too_slow') {
     return faults.worker_attach_stream_failed({ problem: 'the client did not read its output in time' }).toBody()
   }

@@ -1,6 +1,20 @@
 /** CLI commands of sessions, as data (contract/cli.md). Imports the contract's types alone: no schema is loaded. */
-import { JSON_FLAG, type Command, type CommandContext, type Flag, type Input, type Outcome, type TypedCall } from '../../protocol/command.ts'
-import { DEFAULT_CLI_OUTPUT_BYTES, MAX_OUTPUT_BYTES, MAX_READ_LINES, MAX_SESSION_NAME_BYTES, MAX_WAIT_MS } from '../../protocol/limits.ts'
+import {
+  JSON_FLAG,
+  type Command,
+  type CommandContext,
+  type Flag,
+  type Input,
+  type Outcome,
+  type TypedCall,
+} from '../../protocol/command.ts'
+import {
+  DEFAULT_CLI_OUTPUT_BYTES,
+  MAX_OUTPUT_BYTES,
+  MAX_READ_LINES,
+  MAX_SESSION_NAME_BYTES,
+  MAX_WAIT_MS,
+} from '../../protocol/limits.ts'
 import type contract from './contract.ts'
 import { absent, inspectBlocks, listBlocks, withRuntimeId } from './views.ts'
 import type { SessionListFilter } from './types.ts'
@@ -15,8 +29,10 @@ const INPUT_TIMEOUT_MS = 15_000
 const plugin = 'sessions'
 const target = { name: 'target', about: 'session id, unique name or id prefix', session: true }
 const STDIN: Flag = { name: 'stdin', about: 'take the text from standard input', aliases: ['input-stdin'] }
-const typed = (context: CommandContext): TypedCall<typeof contract> => context.call.bind(context) as TypedCall<typeof contract>
-const targetId = (context: CommandContext, input: Input): Promise<string> => context.session(input.argument('target') ?? '')
+const typed = (context: CommandContext): TypedCall<typeof contract> =>
+  context.call.bind(context) as TypedCall<typeof contract>
+const targetId = (context: CommandContext, input: Input): Promise<string> =>
+  context.session(input.argument('target') ?? '')
 const lines = (...texts: string[]): { line: string }[] => texts.map((line) => ({ line }))
 
 /** `k=v` at its first equals sign. */
@@ -43,7 +59,8 @@ function nameProblem(name: string | undefined): string | undefined {
   if (name === undefined) return undefined
   if (name.trim() === '') return 'the name is empty'
   if (name.startsWith('-')) return 'a name cannot start with -'
-  if (Buffer.byteLength(name.trim()) > MAX_SESSION_NAME_BYTES) return `a name is at most ${MAX_SESSION_NAME_BYTES} bytes`
+  if (Buffer.byteLength(name.trim()) > MAX_SESSION_NAME_BYTES)
+    return `a name is at most ${MAX_SESSION_NAME_BYTES} bytes`
   return CONTROL.test(name) ? 'a name cannot hold control characters' : undefined
 }
 
@@ -51,7 +68,8 @@ function nameProblem(name: string | undefined): string | undefined {
 function directory(context: CommandContext, given: string | undefined): string | undefined {
   if (given === undefined) return context.cwd
   const home = context.home
-  if (home !== undefined && (given === '~' || given.startsWith('~/'))) return context.resolvePath(home, `.${given.slice(1)}`)
+  if (home !== undefined && (given === '~' || given.startsWith('~/')))
+    return context.resolvePath(home, `.${given.slice(1)}`)
   return context.resolvePath(context.cwd ?? '/', given)
 }
 
@@ -158,9 +176,14 @@ export const sessionList: Command = {
   check: (input) => {
     for (const text of input.values('filter')) {
       const key = pair(text)?.[0]
-      if (key === undefined || !FILTER_KEYS.includes(key)) return `--filter takes ${FILTER_KEYS.join(', ')} =<value>; not ${JSON.stringify(text)}`
+      if (key === undefined || !FILTER_KEYS.includes(key))
+        return `--filter takes ${FILTER_KEYS.join(', ')} =<value>; not ${JSON.stringify(text)}`
     }
-    return input.values('meta-has').includes('') ? '--meta-has is empty' : input.values('meta-eq').map(pair).includes(undefined) ? '--meta-eq takes <key>=<value>' : undefined
+    return input.values('meta-has').includes('')
+      ? '--meta-has is empty'
+      : input.values('meta-eq').map(pair).includes(undefined)
+        ? '--meta-eq takes <key>=<value>'
+        : undefined
   },
   async run(context, input): Promise<Outcome> {
     const filters = [
@@ -182,7 +205,12 @@ export const sessionList: Command = {
 }
 
 /** A command that takes one session and nothing else but --json. */
-function onSession(name: string, about: string, run: (context: CommandContext, id: string, input: Input) => Promise<Outcome>, more: Partial<Command> = {}): Command {
+function onSession(
+  name: string,
+  about: string,
+  run: (context: CommandContext, id: string, input: Input) => Promise<Outcome>,
+  more: Partial<Command> = {},
+): Command {
   return {
     path: ['session', name],
     about,
@@ -218,7 +246,10 @@ export const sessionRemove = onSession(
   },
   {
     aliases: ['remove'],
-    flags: [{ name: 'accept-unconfirmed-cleanup', about: 'go past processes whose environment cannot be read' }, JSON_FLAG],
+    flags: [
+      { name: 'accept-unconfirmed-cleanup', about: 'go past processes whose environment cannot be read' },
+      JSON_FLAG,
+    ],
   },
 )
 
@@ -238,12 +269,19 @@ export const sessionInput = onSession(
     arguments: [target, { name: 'text', about: 'the text', optional: true }],
     flags: [
       STDIN,
-      { name: 'until', value: 'activity', repeat: true, choices: ['working', 'blocked', 'idle'], about: 'wait for this activity' },
+      {
+        name: 'until',
+        value: 'activity',
+        repeat: true,
+        choices: ['working', 'blocked', 'idle'],
+        about: 'wait for this activity',
+      },
       { name: 'timeout', value: 'ms', integer: { minimum: 1, maximum: MAX_WAIT_MS }, about: 'bound of the wait' },
       JSON_FLAG,
     ],
     exclusive: [['text', 'stdin']],
-    check: (input) => (input.argument('text') === undefined && !input.has('stdin') ? 'session input needs <text> or --stdin' : undefined),
+    check: (input) =>
+      input.argument('text') === undefined && !input.has('stdin') ? 'session input needs <text> or --stdin' : undefined,
   },
 )
 
@@ -267,7 +305,12 @@ export const sessionRead = onSession(
   },
   {
     flags: [
-      { name: 'source', value: 'name', choices: ['visible', 'recent', 'recent_unwrapped', 'detection'], about: 'what to read' },
+      {
+        name: 'source',
+        value: 'name',
+        choices: ['visible', 'recent', 'recent_unwrapped', 'detection'],
+        about: 'what to read',
+      },
       { name: 'lines', value: 'n', integer: { minimum: 1, maximum: MAX_READ_LINES }, about: 'newest lines' },
       { name: 'format', value: 'name', choices: ['text', 'ansi'], about: 'text or ansi' },
       JSON_FLAG,
@@ -302,8 +345,10 @@ export const sessionOutput = onSession(
       JSON_FLAG,
     ],
     check: (input) => {
-      if (input.has('worker-instance-id') !== input.has('runtime-generation')) return '--worker-instance-id and --runtime-generation go together'
-      if (input.has('after-offset') && !input.has('worker-instance-id')) return '--after-offset needs --worker-instance-id and --runtime-generation'
+      if (input.has('worker-instance-id') !== input.has('runtime-generation'))
+        return '--worker-instance-id and --runtime-generation go together'
+      if (input.has('after-offset') && !input.has('worker-instance-id'))
+        return '--after-offset needs --worker-instance-id and --runtime-generation'
       if (input.has('wait-ms') && !input.has('after-offset')) return '--wait-ms needs --after-offset'
       return undefined
     },
@@ -316,7 +361,10 @@ export const sessionResize = onSession(
   async (context, id, input) => {
     const size = { cols: input.integer('cols') as number, rows: input.integer('rows') as number }
     const ok = await typed(context)('session.resize', { session_id: id, ...size })
-    return { ok: { session: withRuntimeId(ok.session) }, human: lines(`resized ${id} to ${ok.session.cols}x${ok.session.rows}`) }
+    return {
+      ok: { session: withRuntimeId(ok.session) },
+      human: lines(`resized ${id} to ${ok.session.cols}x${ok.session.rows}`),
+    }
   },
   {
     flags: [
@@ -334,7 +382,10 @@ export const sessionMetadata = onSession(
   async (context, id, input) => {
     const set = input.values('set').map((it) => pair(it) as [string, string | null])
     const clear = input.values('clear').map((it): [string, null] => [it, null])
-    const ok = await typed(context)('session.set_metadata', { session_id: id, metadata: Object.fromEntries([...set, ...clear]) })
+    const ok = await typed(context)('session.set_metadata', {
+      session_id: id,
+      metadata: Object.fromEntries([...set, ...clear]),
+    })
     return { ok: { session: withRuntimeId(ok.session) }, human: lines(`updated metadata for ${id}`) }
   },
   {

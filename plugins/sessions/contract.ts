@@ -135,12 +135,26 @@ export default contract({
     },
     'session.list': {
       about: 'Lists sessions; filters combine with AND.',
-      params: v.nullable(v.object({ filters: v.optional(v.array(SessionListFilter)) })),
+      params: v.nullable(
+        v.object({
+          filters: v.optional(v.array(SessionListFilter)),
+          /** Ours: at most so many, ordered by id; go on with `after`. One line does not hold thousands of sessions. */
+          limit: v.optional(v.pipe(Int, v.minValue(1), v.maxValue(1_000))),
+          /** Ours: only sessions behind this id. */
+          after: v.optional(SessionId),
+        }),
+      ),
       result: v.array(SessionInfo),
       effect: 'reads',
       faults: [],
     },
-    'session.inspect': { about: 'One session.', params: SessionId, result: SessionInfo, effect: 'reads', faults: [faults.session_not_found] },
+    'session.inspect': {
+      about: 'One session.',
+      params: SessionId,
+      result: SessionInfo,
+      effect: 'reads',
+      faults: [faults.session_not_found],
+    },
     'session.stop': {
       about: 'Ends the program of a session; the record stays. False when it had already ended.',
       params: SessionId,
@@ -149,10 +163,14 @@ export default contract({
       faults: [faults.session_not_found, faults.session_external_read_only, faults.session_store_failed, ...ending],
       guard: guardBare,
     },
-    'session.remove': { ...removal, about: 'Stops a session if needed and removes its record, logs and temporary directory.' },
+    'session.remove': {
+      ...removal,
+      about: 'Stops a session if needed and removes its record, logs and temporary directory.',
+    },
     'session.remove_accepting_unconfirmed': {
       ...removal,
-      about: 'As session.remove, going past processes whose environment cannot be read; they are listed, not signalled.',
+      about:
+        'As session.remove, going past processes whose environment cannot be read; they are listed, not signalled.',
     },
     'session.rename': {
       about: 'Sets or clears the display name.',
@@ -281,7 +299,12 @@ export default contract({
       }),
       result: SessionOutputResult,
       effect: 'reads',
-      faults: [...observation, faults.session_runtime_changed, faults.session_wait_limit_exceeded, faults.session_waiter_limit_reached],
+      faults: [
+        ...observation,
+        faults.session_runtime_changed,
+        faults.session_wait_limit_exceeded,
+        faults.session_waiter_limit_reached,
+      ],
       dedicated: (params) => has(params, 'wait_ms'),
     },
     'session.runtime_inventory': {
@@ -297,11 +320,29 @@ export default contract({
     session_updated: { about: 'A session changed.', payload: v.object({ session: SessionInfo }) },
     session_stopped: { about: 'A requested stop completed.', payload: v.object({ session: SessionInfo }) },
     session_removed: { about: 'A session left the registry.', payload: v.object({ session: SessionInfo }) },
-    session_runtime_reconnected: { about: 'The daemon adopted the same worker.', payload: v.object({ session: SessionInfo }) },
-    session_runtime_lost: { about: 'The worker is gone; the record is kept.', payload: v.object({ session: SessionInfo }) },
-    session_runtime_conflict: { about: 'Ambiguous or mismatched identity.', payload: v.object({ session: SessionInfo }) },
-    session_runtime_discovered: { about: 'A worker no record manages.', payload: v.object({ entry: RuntimeInventoryEntry }) },
-    attach_opened: { about: 'An attach stream was redeemed.', payload: v.object({ session_id: SessionId, stream_id: v.string() }) },
-    attach_closed: { about: 'An attach stream ended.', payload: v.object({ session_id: SessionId, stream_id: v.string() }) },
+    session_runtime_reconnected: {
+      about: 'The daemon adopted the same worker.',
+      payload: v.object({ session: SessionInfo }),
+    },
+    session_runtime_lost: {
+      about: 'The worker is gone; the record is kept.',
+      payload: v.object({ session: SessionInfo }),
+    },
+    session_runtime_conflict: {
+      about: 'Ambiguous or mismatched identity.',
+      payload: v.object({ session: SessionInfo }),
+    },
+    session_runtime_discovered: {
+      about: 'A worker no record manages.',
+      payload: v.object({ entry: RuntimeInventoryEntry }),
+    },
+    attach_opened: {
+      about: 'An attach stream was redeemed.',
+      payload: v.object({ session_id: SessionId, stream_id: v.string() }),
+    },
+    attach_closed: {
+      about: 'An attach stream ended.',
+      payload: v.object({ session_id: SessionId, stream_id: v.string() }),
+    },
   },
 })

@@ -215,11 +215,18 @@ async function initialize(
     ...(spare.link.version >= 7 ? { input_stall_ms: input.writeStallTimeoutMs } : {}),
   }
   try {
-    return await spare.link.request('initialize', { lease_id: spare.link.leaseId, initialize: request }, WORKER_INITIALIZE_MS)
+    return await spare.link.request(
+      'initialize',
+      { lease_id: spare.link.leaseId, initialize: request },
+      WORKER_INITIALIZE_MS,
+    )
   } catch (failure) {
     const fault = workerFault(spare.sessionId, failure, { cwd: launch.cwd })
     if (fault instanceof Fault && fault.code === 'session_runtime_reconnecting') {
-      throw faults.worker_operation_failed({ id: spare.sessionId, problem: 'the worker ended while it started the program' }, failure)
+      throw faults.worker_operation_failed(
+        { id: spare.sessionId, problem: 'the worker ended while it started the program' },
+        failure,
+      )
     }
     throw fault
   }
@@ -269,6 +276,9 @@ async function compensate(host: Host, spare: Spare, session: Session | undefined
     await session?.close()
     if (session !== undefined) await host.registry.forget(session)
   } catch (failure) {
-    host.log.error({ session_id: sessionId, reason: 'create_compensation_pending', problem: message(failure) }, 'a failed creation is not undone yet')
+    host.log.error(
+      { session_id: sessionId, reason: 'create_compensation_pending', problem: message(failure) },
+      'a failed creation is not undone yet',
+    )
   }
 }

@@ -53,10 +53,15 @@ async function look(host: Host, session: Session): Promise<Finding> {
   if (job.state === 'mismatch') return { found: 'conflict', reason: 'runtime_identity_mismatch', problem: job.reason }
   const recorded = recordedProcess(host, session)
   // Without a job file the process itself is still proof of life.
-  const alive = job.state === 'running' || (job.state === 'absent' && recorded !== undefined && host.processes.isRunning(recorded))
+  const alive =
+    job.state === 'running' || (job.state === 'absent' && recorded !== undefined && host.processes.isRunning(recorded))
   if (!alive) return fromJournal(host, session)
   if (job.state === 'running' && recorded !== undefined && !same(job.process, recorded)) {
-    return { found: 'conflict', reason: 'runtime_identity_mismatch', problem: 'the job is another process than the recorded worker' }
+    return {
+      found: 'conflict',
+      reason: 'runtime_identity_mismatch',
+      problem: 'the job is another process than the recorded worker',
+    }
   }
   return ask(host, session)
 }
@@ -77,8 +82,10 @@ async function ask(host: Host, session: Session): Promise<Finding> {
     return { found: 'conflict', reason: 'runtime_identity_mismatch', problem }
   } catch (failure) {
     await scope.close()
-    if (failure instanceof WorkerRefusal && failure.error.code === 'worker_protocol_incompatible') return { found: 'incompatible' }
-    if (failure instanceof WorkerRefusal) return { found: 'unknown', reason: 'worker_unavailable', problem: failure.message }
+    if (failure instanceof WorkerRefusal && failure.error.code === 'worker_protocol_incompatible')
+      return { found: 'incompatible' }
+    if (failure instanceof WorkerRefusal)
+      return { found: 'unknown', reason: 'worker_unavailable', problem: failure.message }
     // Present but silent: it may still own a live terminal.
     return { found: 'conflict', reason: 'runtime_supervision_ambiguous', problem: message(failure) }
   }
@@ -88,8 +95,12 @@ function identityProblem(session: Session, snapshot: InspectSnapshot): string | 
   const { worker } = session.record
   if (snapshot.session_id !== session.id) return 'the worker serves another session'
   if (snapshot.worker_id !== worker.worker_id) return 'the worker has another id'
-  if (worker.runtime_id !== undefined && snapshot.runtime_id !== worker.runtime_id) return 'the worker has another runtime'
-  if (snapshot.worker_process.pid !== worker.process.pid || snapshot.worker_process.start_identity !== worker.process.start_identity) {
+  if (worker.runtime_id !== undefined && snapshot.runtime_id !== worker.runtime_id)
+    return 'the worker has another runtime'
+  if (
+    snapshot.worker_process.pid !== worker.process.pid ||
+    snapshot.worker_process.start_identity !== worker.process.start_identity
+  ) {
     return 'the worker is another process'
   }
   return undefined

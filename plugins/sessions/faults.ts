@@ -5,9 +5,16 @@ type Id = { id: string }
 const inspect = 'pohunek session inspect shows its state'
 
 export const faults = catalogue({
-  session_not_found: { class: 'runtime', say: (d: Id) => `no session ${JSON.stringify(d.id)}`, recover: 'pohunek session list' },
+  session_not_found: {
+    class: 'runtime',
+    say: (d: Id) => `no session ${JSON.stringify(d.id)}`,
+    recover: 'pohunek session list',
+  },
   session_not_running: { class: 'runtime', say: (d: Id) => `session ${d.id} is not running`, recover: inspect },
-  session_external_read_only: { class: 'runtime', say: (d: Id) => `${d.id} was started outside pohunek and is read-only` },
+  session_external_read_only: {
+    class: 'runtime',
+    say: (d: Id) => `${d.id} was started outside pohunek and is read-only`,
+  },
   session_exit_timeout: {
     class: 'runtime',
     say: (d: Id & { ms: number }) => `session ${d.id} did not end within ${d.ms} ms`,
@@ -25,7 +32,8 @@ export const faults = catalogue({
   },
   session_runtime_conflict: {
     class: 'runtime',
-    say: (d: Id & { reason?: string }) => `the runtime of session ${d.id} is in conflict${d.reason ? ` (${d.reason})` : ''}; nothing was touched`,
+    say: (d: Id & { reason?: string }) =>
+      `the runtime of session ${d.id} is in conflict${d.reason ? ` (${d.reason})` : ''}; nothing was touched`,
     recover: inspect,
   },
   session_runtime_changed: {
@@ -50,21 +58,41 @@ export const faults = catalogue({
     recover: inspect,
   },
   runtime_generation_exhausted: { class: 'runtime', say: (d: Id) => `session ${d.id} has no next worker generation` },
-  attach_not_found: { class: 'runtime', say: (_: Record<string, never>) => 'no such attach stream', recover: 'attach again' },
-  attach_expired: { class: 'runtime', say: (_: Record<string, never>) => 'the attach stream expired or was used', recover: 'attach again' },
-  attach_snapshot_unsupported: { class: 'runtime', say: (d: Id) => `the worker of ${d.id} is too old to attach to`, recover: 'restart or fork the session' },
+  attach_not_found: {
+    class: 'runtime',
+    say: (_: Record<string, never>) => 'no such attach stream',
+    recover: 'attach again',
+  },
+  attach_expired: {
+    class: 'runtime',
+    say: (_: Record<string, never>) => 'the attach stream expired or was used',
+    recover: 'attach again',
+  },
+  attach_snapshot_unsupported: {
+    class: 'runtime',
+    say: (d: Id) => `the worker of ${d.id} is too old to attach to`,
+    recover: 'restart or fork the session',
+  },
   attach_self_feedback: {
     class: 'daemon',
     say: (d: Id) => `session ${d.id} cannot be attached to from inside itself`,
     recover: 'attach from another terminal',
   },
-  worker_attach_stream_failed: { class: 'runtime', say: (d: { problem: string }) => d.problem, recover: 'attach again' },
+  worker_attach_stream_failed: {
+    class: 'runtime',
+    say: (d: { problem: string }) => d.problem,
+    recover: 'attach again',
+  },
   worker_protocol_incompatible: {
     class: 'runtime',
     say: (d: Id) => `the worker of ${d.id} speaks no common private protocol; it was left running`,
     recover: 'use the pohunek release that started it, or pohunek session rm',
   },
-  worker_operation_failed: { class: 'runtime', say: (d: Id & { problem: string }) => `${d.id}: ${d.problem}`, recover: 'see the session log' },
+  worker_operation_failed: {
+    class: 'runtime',
+    say: (d: Id & { problem: string }) => `${d.id}: ${d.problem}`,
+    recover: 'see the session log',
+  },
   worker_write_outcome_unknown: {
     class: 'runtime',
     say: (d: Id) => `the worker of ${d.id} vanished before it confirmed the input`,
@@ -80,34 +108,70 @@ export const faults = catalogue({
     say: (d: Id) => `the program in ${d.id} stopped reading its terminal; the rest of the input was not written`,
     recover: 'inspect the session before sending again',
   },
-  session_input_not_ready: { class: 'runtime', say: (d: Id) => `the prompt of ${d.id} never appeared; the session was rolled back` },
-  session_input_wait_unsupported: { class: 'runtime', say: (d: Id) => `waited input is not available for ${d.id}`, recover: 'send it without waiting' },
+  session_input_not_ready: {
+    class: 'runtime',
+    say: (d: Id) => `the prompt of ${d.id} never appeared; the session was rolled back`,
+  },
+  session_input_wait_unsupported: {
+    class: 'runtime',
+    say: (d: Id) => `waited input is not available for ${d.id}`,
+    recover: 'send it without waiting',
+  },
   session_terminal_unavailable: { class: 'runtime', say: (d: Id) => `session ${d.id} has no live terminal` },
   session_has_no_managed_terminal: { class: 'runtime', say: (d: Id) => `session ${d.id} has no managed terminal` },
-  session_read_ansi_unavailable: { class: 'runtime', say: (_: Record<string, never>) => 'format ansi is not available', recover: 'use format text' },
+  session_read_ansi_unavailable: {
+    class: 'runtime',
+    say: (_: Record<string, never>) => 'format ansi is not available',
+    recover: 'use format text',
+  },
   session_output_limit_exceeded: { class: 'runtime', say: (d: { problem: string }) => d.problem },
-  session_wait_limit_exceeded: { class: 'runtime', say: (d: { ms: number; max: number }) => `a wait of ${d.ms} ms is over the limit of ${d.max} ms` },
+  session_wait_limit_exceeded: {
+    class: 'runtime',
+    say: (d: { ms: number; max: number }) => `a wait of ${d.ms} ms is over the limit of ${d.max} ms`,
+  },
   session_waiter_limit_reached: {
     class: 'runtime',
     say: (d: { scope: string; max: number }) => `${d.max} waiters ${d.scope} are already waiting`,
     recover: 'close one or retry later',
   },
-  session_tmpdir_unsafe: { class: 'runtime', say: (d: { path: string; problem: string }) => `${d.path}: ${d.problem}`, recover: 'fix or remove the directory' },
+  session_tmpdir_unsafe: {
+    class: 'runtime',
+    say: (d: { path: string; problem: string }) => `${d.path}: ${d.problem}`,
+    recover: 'fix or remove the directory',
+  },
   agent_profile_not_found: {
     class: 'runtime',
-    say: (d: { agent: string; directory: string }) => `no agent ${JSON.stringify(d.agent)}: no runtime and no profile of that name in ${d.directory}`,
+    say: (d: { agent: string; directory: string }) =>
+      `no agent ${JSON.stringify(d.agent)}: no runtime and no profile of that name in ${d.directory}`,
     recover: 'use --agent shell, or write a profile file there',
   },
   agent_binary_missing: {
     class: 'runtime',
-    say: (d: { program: string; path: string }) => `program ${JSON.stringify(d.program)} was not found; searched ${d.path}`,
+    say: (d: { program: string; path: string }) =>
+      `program ${JSON.stringify(d.program)} was not found; searched ${d.path}`,
     recover: 'install it, or give its absolute path in the profile',
   },
-  invalid_name: { class: 'runtime', say: (d: { name: string }) => `${JSON.stringify(d.name)} is not a valid agent name`, recover: 'use letters, digits, dot, dash and underscore' },
-  pty_alloc_failed: { class: 'runtime', say: (d: { problem: string }) => d.problem, recover: 'end sessions, or raise the terminal limit' },
+  invalid_name: {
+    class: 'runtime',
+    say: (d: { name: string }) => `${JSON.stringify(d.name)} is not a valid agent name`,
+    recover: 'use letters, digits, dot, dash and underscore',
+  },
+  pty_alloc_failed: {
+    class: 'runtime',
+    say: (d: { problem: string }) => d.problem,
+    recover: 'end sessions, or raise the terminal limit',
+  },
   spawn_failed: { class: 'runtime', say: (d: { problem: string }) => d.problem },
-  cwd_failed: { class: 'runtime', say: (d: { cwd: string; problem: string }) => `start directory ${d.cwd}: ${d.problem}`, recover: 'create it or pass --cwd' },
-  session_store_failed: { class: 'runtime', say: (d: { problem: string }) => `the session could not be recorded: ${d.problem}`, recover: 'free disk space and retry' },
+  cwd_failed: {
+    class: 'runtime',
+    say: (d: { cwd: string; problem: string }) => `start directory ${d.cwd}: ${d.problem}`,
+    recover: 'create it or pass --cwd',
+  },
+  session_store_failed: {
+    class: 'runtime',
+    say: (d: { problem: string }) => `the session could not be recorded: ${d.problem}`,
+    recover: 'free disk space and retry',
+  },
 })
 
 function processList(processes: readonly string[]): string {

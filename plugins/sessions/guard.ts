@@ -10,5 +10,6 @@ export function guardOrigin(registry: Registry, daemonId: string, { method, spec
   const id = spec.guard.target(params)
   if (id === undefined || id !== origin.sessionId) return
   const launchDaemonId = registry.find(id)?.record.worker.launch_daemon_id
-  if (origin.daemonId === daemonId || origin.daemonId === launchDaemonId) throw coreFaults.plugin_self_target_denied({ method, id })
+  if (origin.daemonId === daemonId || origin.daemonId === launchDaemonId)
+    throw coreFaults.plugin_self_target_denied({ method, id })
 }

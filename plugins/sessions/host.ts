@@ -34,7 +34,10 @@ export interface Host {
   readonly retained: Session[]
 }
 
-export const jobOf = (session: Session): WorkerJob => ({ sessionId: session.id, generation: session.record.worker.generation })
+export const jobOf = (session: Session): WorkerJob => ({
+  sessionId: session.id,
+  generation: session.record.worker.generation,
+})
 
 /** Runs a transaction that a stopping daemon should see through. */
 export function tracked<T>(host: Host, transaction: Promise<T>): Promise<T> {

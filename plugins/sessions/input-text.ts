@@ -10,11 +10,11 @@ import type { InputRules } from './record.ts'
 export const PASTE_START = '\x1b[200~'
 export const PASTE_END = '\x1b[201~'
 // The introducer as ESC [, as the C1 character U+009B, and as what a byte 0x9b becomes in decoded text.
-const PASTE_MARK = /(?:\x1b\[|\u009b)20[01]~/g // eslint-disable-line no-control-regex
+const PASTE_MARK = /(?:\x1b\[|\u009b)20[01]~/g
 
 /** Removes paste marks until none is left: removing one may join the halves of another (FC-7278, FC-b14e). */
 export function withoutPasteMarks(text: string): string {
-  for (let current = text; ; ) {
+  for (let current = text; ;) {
     const next = current.replace(PASTE_MARK, '')
     if (next === current) return current
     current = next
@@ -23,8 +23,9 @@ export function withoutPasteMarks(text: string): string {
 
 /** Throws session_input_rejected for text that is too long or holds what the runtime's text policy excludes. */
 export function checkText(text: string, policy: InputRules['text_policy']): void {
-  if (utf8Bytes(text) > MAX_INPUT_TEXT_BYTES) throw faults.session_input_rejected({ problem: `text is over ${MAX_INPUT_TEXT_BYTES} bytes` })
-  // eslint-disable-next-line no-control-regex
+  if (utf8Bytes(text) > MAX_INPUT_TEXT_BYTES)
+    throw faults.session_input_rejected({ problem: `text is over ${MAX_INPUT_TEXT_BYTES} bytes` })
+
   if (policy === 'hermes_safe_text' && /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/.test(text)) {
     throw faults.session_input_rejected({ problem: 'text has control characters other than line feed and tab' })
   }

@@ -26,18 +26,28 @@ export async function sendInput(host: Host, session: Session, text: string): Pro
     try {
       await link.request(
         'write_plan',
-        { scope: session.scopeOf(link), plan: { write_id: `w-${ulid()}`, fragments: inputFragments(text, rules, programPastes) } },
+        {
+          scope: session.scopeOf(link),
+          plan: { write_id: `w-${ulid()}`, fragments: inputFragments(text, rules, programPastes) },
+        },
         deadlineMs,
       )
     } catch (failure) {
       const fault = workerFault(session.id, failure, { write: true })
-      throw (fault as { code?: unknown }).code === 'worker_invalid_state' ? faults.session_not_running({ id: session.id }, failure) : fault
+      throw (fault as { code?: unknown }).code === 'worker_invalid_state'
+        ? faults.session_not_running({ id: session.id }, failure)
+        : fault
     }
   })
 }
 
 /** The first prompt of a new session. Throws when it was not delivered; the caller rolls the session back. */
-export async function deliverInitialInput(host: Host, session: Session, text: string, acceptGrace: boolean): Promise<void> {
+export async function deliverInitialInput(
+  host: Host,
+  session: Session,
+  text: string,
+  acceptGrace: boolean,
+): Promise<void> {
   const { ready } = session.record.launch.input
   const silentMs = Math.min(INPUT_SILENT_GRACE_MS, host.kernel.config.input.startupGraceMs)
   const graceMs = acceptGrace || ready === 'screen_idle' ? host.kernel.config.input.startupGraceMs : silentMs

@@ -46,7 +46,10 @@ export const ALWAYS_REMOVED = [
  * The programs' wrappers move these aside before node starts, because they slow each of our own processes down; the
  * session's program gets them back under their own names.
  */
-const PASSED_ON = { POHUNEK_PASS_NODE_EXTRA_CA_CERTS: 'NODE_EXTRA_CA_CERTS', POHUNEK_PASS_NODE_OPTIONS: 'NODE_OPTIONS' } as const
+const PASSED_ON = {
+  POHUNEK_PASS_NODE_EXTRA_CA_CERTS: 'NODE_EXTRA_CA_CERTS',
+  POHUNEK_PASS_NODE_OPTIONS: 'NODE_OPTIONS',
+} as const
 
 export const matches = (name: string, patterns: readonly string[]): boolean =>
   patterns.some((pattern) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern))
@@ -83,12 +86,17 @@ export function environmentProblem(base: Environment, profile: Environment): str
   let total = 0
   for (const name of names) {
     const value = merged[name] ?? ''
-    if (name === '' || name.includes('=') || name.includes('\0') || value.includes('\0')) return 'an environment name or value is not valid'
-    if (utf8Bytes(name) > ENVIRONMENT_MAX_NAME_BYTES) return `an environment name is over ${ENVIRONMENT_MAX_NAME_BYTES} bytes`
-    if (utf8Bytes(value) > ENVIRONMENT_MAX_VALUE_BYTES) return `environment variable ${name} is over ${ENVIRONMENT_MAX_VALUE_BYTES} bytes`
+    if (name === '' || name.includes('=') || name.includes('\0') || value.includes('\0'))
+      return 'an environment name or value is not valid'
+    if (utf8Bytes(name) > ENVIRONMENT_MAX_NAME_BYTES)
+      return `an environment name is over ${ENVIRONMENT_MAX_NAME_BYTES} bytes`
+    if (utf8Bytes(value) > ENVIRONMENT_MAX_VALUE_BYTES)
+      return `environment variable ${name} is over ${ENVIRONMENT_MAX_VALUE_BYTES} bytes`
     total += utf8Bytes(name) + utf8Bytes(value)
   }
-  return total > ENVIRONMENT_MAX_TOTAL_BYTES ? `the environment is over ${ENVIRONMENT_MAX_TOTAL_BYTES} bytes in total` : undefined
+  return total > ENVIRONMENT_MAX_TOTAL_BYTES
+    ? `the environment is over ${ENVIRONMENT_MAX_TOTAL_BYTES} bytes in total`
+    : undefined
 }
 
 /** Profile [env] without the reserved names: a profile cannot pretend to be another session. */
@@ -98,7 +106,20 @@ export function profileEnvironment(env: Environment): Environment {
 
 /** Environment of a worker process itself: only what finds directories. Nothing that changes how node starts. */
 export function workerEnvironment(daemon: Readonly<Record<string, string | undefined>>): Environment {
-  const kept = ['PATH', 'HOME', 'USER', 'LOGNAME', 'LANG', 'LC_*', 'TMPDIR', 'XDG_RUNTIME_DIR', 'XDG_CONFIG_HOME', 'XDG_DATA_HOME', 'XDG_STATE_HOME', 'XDG_CACHE_HOME']
+  const kept = [
+    'PATH',
+    'HOME',
+    'USER',
+    'LOGNAME',
+    'LANG',
+    'LC_*',
+    'TMPDIR',
+    'XDG_RUNTIME_DIR',
+    'XDG_CONFIG_HOME',
+    'XDG_DATA_HOME',
+    'XDG_STATE_HOME',
+    'XDG_CACHE_HOME',
+  ]
   const env: Record<string, string> = {}
   for (const [name, value] of Object.entries(daemon)) if (value !== undefined && matches(name, kept)) env[name] = value
   return env

@@ -17,7 +17,9 @@ const MARK = '--pohunek-path--'
 
 /** The login shell by $SHELL, else by the account; undefined when it is no executable file. */
 export function loginShell(env: Readonly<Record<string, string | undefined>>): string | undefined {
-  return [env['SHELL'], accountShell(), '/bin/sh'].find((it) => it !== undefined && it.startsWith('/') && isExecutable(it))
+  return [env['SHELL'], accountShell(), '/bin/sh'].find(
+    (it) => it !== undefined && it.startsWith('/') && isExecutable(it),
+  )
 }
 
 export function accountShell(): string | undefined {
@@ -43,12 +45,18 @@ export interface LoginPath {
 }
 
 /** One question at a time; a good answer is kept, a bad one is asked again later. `warn` hears why there is none. */
-export function loginPath(env: Readonly<Record<string, string | undefined>>, clock: Clock, signal: AbortSignal, warn: (problem: string) => void): LoginPath {
+export function loginPath(
+  env: Readonly<Record<string, string | undefined>>,
+  clock: Clock,
+  signal: AbortSignal,
+  warn: (problem: string) => void,
+): LoginPath {
   let answer: { at: number; path: readonly string[] | undefined } | undefined
   let asking: Promise<readonly string[] | undefined> | undefined
   return {
     ask() {
-      if (answer !== undefined && (answer.path !== undefined || clock.monotonic() - answer.at < RETRY_MS)) return Promise.resolve(answer.path)
+      if (answer !== undefined && (answer.path !== undefined || clock.monotonic() - answer.at < RETRY_MS))
+        return Promise.resolve(answer.path)
       asking ??= askShell(env, clock, signal).then((result) => {
         asking = undefined
         if (typeof result === 'string') warn(result)
@@ -62,15 +70,27 @@ export function loginPath(env: Readonly<Record<string, string | undefined>>, clo
 }
 
 /** Directories, or why there are none. */
-function askShell(env: Readonly<Record<string, string | undefined>>, clock: Clock, signal: AbortSignal): Promise<readonly string[] | string> {
+function askShell(
+  env: Readonly<Record<string, string | undefined>>,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<readonly string[] | string> {
   const shell = loginShell(env)
   if (shell === undefined) return Promise.resolve('there is no login shell')
   return new Promise((resolve) => {
-    const known = { HOME: env['HOME'] ?? homedir(), PATH: env['PATH'] ?? '/usr/bin:/bin', USER: env['USER'], LOGNAME: env['LOGNAME'], SHELL: shell, TERM: 'dumb', XDG_CONFIG_HOME: env['XDG_CONFIG_HOME'] }
+    const known = {
+      HOME: env['HOME'] ?? homedir(),
+      PATH: env['PATH'] ?? '/usr/bin:/bin',
+      USER: env['USER'],
+      LOGNAME: env['LOGNAME'],
+      SHELL: shell,
+      TERM: 'dumb',
+      XDG_CONFIG_HOME: env['XDG_CONFIG_HOME'],
+    }
     const child = spawn(shell, ['-l', '-i', '-c', `printf '%s' "${MARK}$PATH${MARK}"`], {
       cwd: '/',
       detached: true, // its own session: no terminal to ask on, one group to end
-      env: Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined)) as Record<string, string>,
+      env: Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined)),
       stdio: ['ignore', 'pipe', 'ignore'],
     })
     let output = ''

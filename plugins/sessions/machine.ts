@@ -72,7 +72,13 @@ export const runtimeStateOf = (phase: Phase): RuntimeState => runtimeStates[phas
  */
 export function storedPhase(state: SessionState, runtime: RuntimeState | undefined): Phase {
   if (runtime === 'lost') return 'lost'
-  if (runtime === 'terminal' || state === 'done' || state === 'stopped' || (state === 'failed' && runtime === undefined)) return 'ended'
+  if (
+    runtime === 'terminal' ||
+    state === 'done' ||
+    state === 'stopped' ||
+    (state === 'failed' && runtime === undefined)
+  )
+    return 'ended'
   return 'unreachable'
 }
 

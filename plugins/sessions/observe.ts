@@ -52,7 +52,9 @@ function observed(session: Session, failure: unknown): unknown {
 export function boundedPicture(snapshot: TerminalSnapshot): TerminalSnapshot {
   const { columns, rows } = snapshot.dimensions
   if (rows > SCREEN_MAX_ROWS || columns > SCREEN_MAX_COLS) {
-    throw faults.session_output_limit_exceeded({ problem: `a screen of ${columns}x${rows} is over ${SCREEN_MAX_COLS}x${SCREEN_MAX_ROWS}` })
+    throw faults.session_output_limit_exceeded({
+      problem: `a screen of ${columns}x${rows} is over ${SCREEN_MAX_COLS}x${SCREEN_MAX_ROWS}`,
+    })
   }
   return snapshot
 }
@@ -99,8 +101,10 @@ export class Waiters {
 
   /** Throws session_waiter_limit_reached. Disposing the answer gives the place back. */
   enter(session: Session): Disposable {
-    if (session.waiters >= MAX_WAITERS_PER_SESSION) throw faults.session_waiter_limit_reached({ scope: 'of this session', max: MAX_WAITERS_PER_SESSION })
-    if (this.#all >= MAX_WAITERS) throw faults.session_waiter_limit_reached({ scope: 'of this daemon', max: MAX_WAITERS })
+    if (session.waiters >= MAX_WAITERS_PER_SESSION)
+      throw faults.session_waiter_limit_reached({ scope: 'of this session', max: MAX_WAITERS_PER_SESSION })
+    if (this.#all >= MAX_WAITERS)
+      throw faults.session_waiter_limit_reached({ scope: 'of this daemon', max: MAX_WAITERS })
     this.#all++
     session.waiters++
     let held = true
@@ -116,12 +120,21 @@ export class Waiters {
 }
 
 /** Raw output. Without an offset the newest tail; with wait_ms, waits at the current end for more. */
-export async function readOutput(session: Session, request: OutputRequest, waiters: Waiters, signal: AbortSignal): Promise<SessionOutputResult> {
+export async function readOutput(
+  session: Session,
+  request: OutputRequest,
+  waiters: Waiters,
+  signal: AbortSignal,
+): Promise<SessionOutputResult> {
   const { runtime, after_offset, max_bytes, wait_ms } = request
-  if (after_offset !== undefined && runtime === undefined) throw coreFaults.bad_request({ problem: 'after_offset needs runtime' })
-  if (wait_ms !== undefined && after_offset === undefined) throw coreFaults.bad_request({ problem: 'wait_ms needs after_offset' })
-  if (max_bytes > MAX_OUTPUT_BYTES) throw faults.session_output_limit_exceeded({ problem: `max_bytes is over ${MAX_OUTPUT_BYTES}` })
-  if (wait_ms !== undefined && wait_ms > MAX_WAIT_MS) throw faults.session_wait_limit_exceeded({ ms: wait_ms, max: MAX_WAIT_MS })
+  if (after_offset !== undefined && runtime === undefined)
+    throw coreFaults.bad_request({ problem: 'after_offset needs runtime' })
+  if (wait_ms !== undefined && after_offset === undefined)
+    throw coreFaults.bad_request({ problem: 'wait_ms needs after_offset' })
+  if (max_bytes > MAX_OUTPUT_BYTES)
+    throw faults.session_output_limit_exceeded({ problem: `max_bytes is over ${MAX_OUTPUT_BYTES}` })
+  if (wait_ms !== undefined && wait_ms > MAX_WAIT_MS)
+    throw faults.session_wait_limit_exceeded({ ms: wait_ms, max: MAX_WAIT_MS })
   const offset = after_offset === undefined ? -1 : Number(after_offset)
   if (!Number.isSafeInteger(offset)) throw coreFaults.bad_request({ problem: 'after_offset is over 2^53' })
   const current = runtimeOf(session)
@@ -137,13 +150,23 @@ export async function readOutput(session: Session, request: OutputRequest, waite
       max_bytes,
       wait_ms: wait_ms ?? 0,
     })
-    const open = { version: link.version, stream_id: streamId, runtime_id: current.worker_instance_id, kind: 'open', token, mode: 'observation', after_offset: offset } as const
+    const open = {
+      version: link.version,
+      stream_id: streamId,
+      runtime_id: current.worker_instance_id,
+      kind: 'open',
+      token,
+      mode: 'observation',
+      after_offset: offset,
+    } as const
     const { head, data } = await observe(link.socketPath, open, signal)
-    if (head.start_offset < offset) throw coreFaults.bad_request({ problem: `after_offset ${offset} is past the end, ${head.runtime_end_offset}` })
+    if (head.start_offset < offset)
+      throw coreFaults.bad_request({ problem: `after_offset ${offset} is past the end, ${head.runtime_end_offset}` })
     return { session_id: session.id, ...current, ...outputFields(head, data) }
   } catch (failure) {
     if (signal.aborted) throw signal.reason
-    if (failure instanceof WorkerRefusal && failure.error.code === 'invalid_request') throw coreFaults.bad_request({ problem: failure.error.message }, failure)
+    if (failure instanceof WorkerRefusal && failure.error.code === 'invalid_request')
+      throw coreFaults.bad_request({ problem: failure.error.message }, failure)
     throw observed(session, failure)
   }
 }
@@ -153,21 +176,30 @@ export const sameRuntime = (a: RuntimeIdentity, b: RuntimeIdentity): boolean =>
 
 type ObservationStart = Extract<FrameHeader, { kind: 'observation_start' }>
 
-function outputFields(head: ObservationStart, data: Buffer): Omit<SessionOutputResult, 'session_id' | 'worker_instance_id' | 'runtime_generation'> {
+function outputFields(
+  head: ObservationStart,
+  data: Buffer,
+): Omit<SessionOutputResult, 'session_id' | 'worker_instance_id' | 'runtime_generation'> {
   return {
     history_start_offset: String(head.history_start_offset),
     start_offset: String(head.start_offset),
     next_offset: String(head.next_offset),
     runtime_end_offset: String(head.runtime_end_offset),
     data_base64: data.toString('base64'),
-    ...(head.gap === undefined ? {} : { gap: { start_offset: String(head.gap.missing_start), end_offset: String(head.gap.missing_end) } }),
+    ...(head.gap === undefined
+      ? {}
+      : { gap: { start_offset: String(head.gap.missing_start), end_offset: String(head.gap.missing_end) } }),
     has_more: head.has_more,
     timed_out: head.timed_out,
   }
 }
 
 /** One observation stream, from its token to its close. The signal ends it, and with it the worker's wait. */
-async function observe(socketPath: string, open: FrameHeader, signal: AbortSignal): Promise<{ head: ObservationStart; data: Buffer }> {
+async function observe(
+  socketPath: string,
+  open: FrameHeader,
+  signal: AbortSignal,
+): Promise<{ head: ObservationStart; data: Buffer }> {
   const socket = await connect(socketPath, signal)
   const abort = (): void => void socket.destroy()
   signal.addEventListener('abort', abort, { once: true })
@@ -194,14 +226,15 @@ function collect(socket: Socket): Promise<{ head: ObservationStart; data: Buffer
     const finish = (): void => {
       if (head === undefined) return reject(new WorkerUnreachable('closed', 'the worker ended the observation early'))
       const data = Buffer.concat(parts)
-      if (data.length !== head.next_offset - head.start_offset) return reject(new WorkerUnreachable('closed', 'the observation is not complete'))
+      if (data.length !== head.next_offset - head.start_offset)
+        return reject(new WorkerUnreachable('closed', 'the observation is not complete'))
       resolve({ head, data })
     }
     socket.on('data', (chunk: Buffer) => {
       try {
         for (const frame of decoder.push(chunk)) take(frame)
       } catch (failure) {
-        reject(failure as Error)
+        reject(failure)
       }
     })
     socket.on('error', reject)

@@ -33,7 +33,7 @@ import { stop } from './methods/stop.ts'
 import { Waiters } from './observe.ts'
 import type { SessionInfo } from './types.ts'
 import { sessionTable } from './record.ts'
-import { Registry } from './registry.ts'
+import { Registry, type Publish } from './registry.ts'
 import { Supply, type WorkerProgram } from './supply.ts'
 import { workerProgram } from './worker-program.ts'
 
@@ -41,9 +41,9 @@ import { workerProgram } from './worker-program.ts'
 export interface SessionEdges {
   /** Environment of the daemon. */
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly worker: (env: SessionEdges['env']) => WorkerProgram
+  readonly worker: (this: void, env: SessionEdges['env']) => WorkerProgram
   readonly processes: Processes
-  readonly supervisor: (kernel: Kernel, processes: Processes) => Supervisor
+  readonly supervisor: (this: void, kernel: Kernel, processes: Processes) => Supervisor
 }
 
 /** A stopping daemon gives transactions in flight this long; what is left is finished by the next start. */
@@ -53,12 +53,22 @@ const defaults: SessionEdges = {
   env: process.env,
   worker: workerProgram,
   processes: pinnedProcesses,
-  supervisor(kernel, processes) {
+  supervisor: (kernel, processes) => {
     if (kernel.config.supervisor === 'systemd') {
-      throw new Fault({ class: 'runtime', code: 'worker_manager_unavailable', msg: 'the systemd supervisor is not available in this build', recover: 'set supervisor.kind to auto or detached' })
+      throw new Fault({
+        class: 'runtime',
+        code: 'worker_manager_unavailable',
+        msg: 'the systemd supervisor is not available in this build',
+        recover: 'set supervisor.kind to auto or detached',
+      })
     }
     const { paths, clock } = kernel
-    return detachedSupervisor({ state: paths.state, processes, clock, workerLog: (id) => join(paths.logs, `pohunek-session-${id}.jsonl`) })
+    return detachedSupervisor({
+      state: paths.state,
+      processes,
+      clock,
+      workerLog: (id) => join(paths.logs, `pohunek-session-${id}.jsonl`),
+    })
   },
 }
 
@@ -67,14 +77,24 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
     contract,
     needs: {},
     provides: Sessions,
-    setup({ kernel, scope, log, publish }) {
+    setup(context) {
+      const { kernel, scope, log } = context
+      const publish: Publish = (event, payload) => context.publish(event, payload)
       const edges = { ...defaults, ...given }
       const { clock, config, paths, lifecycle } = kernel
       const supervisor = scope.own('supervisor', edges.supervisor(kernel, edges.processes))
-      const registry = new Registry({ table: kernel.tables.table(sessionTable), publish, clock, log, scope: scope.child('sessions') })
+      const registry = new Registry({
+        table: kernel.tables.table(sessionTable),
+        publish,
+        clock,
+        log,
+        scope: scope.child('sessions'),
+      })
       const hooks: SessionHooks = Object.freeze({
         plan: new AsyncSeriesWaterfallHook<[LaunchPlan]>(['plan']),
-        ended: informing(new SyncHook<[SessionInfo]>(['session']), 'ended', (failure) => log.error({ err: failure }, 'a hook failed')),
+        ended: informing(new SyncHook<[SessionInfo]>(['session']), 'ended', (failure) =>
+          log.error({ err: failure }, 'a hook failed'),
+        ),
       })
       const host: Host = {
         kernel,
@@ -103,7 +123,9 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         programs: {
           configured: config.environment.searchPath,
           path: edges.env['PATH'],
-          login: loginPath(edges.env, clock, scope.signal, (problem) => log.warn({ problem }, 'the PATH of the login shell is not known')),
+          login: loginPath(edges.env, clock, scope.signal, (problem) =>
+            log.warn({ problem }, 'the PATH of the login shell is not known'),
+          ),
         },
       }
       const adoption = new Adoption(host)
@@ -118,7 +140,11 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
       kernel.admit.tap('sessions', (request) => guardOrigin(registry, kernel.daemonId, request))
       scope.own(
         'doctor',
-        kernel.diagnostics.add({ name: 'supervisor', required: true, run: () => ({ status: 'ok', detail: `${supervisor.kind}: workers outlive the daemon` }) }),
+        kernel.diagnostics.add({
+          name: 'supervisor',
+          required: true,
+          run: () => ({ status: 'ok', detail: `${supervisor.kind}: workers outlive the daemon` }),
+        }),
       )
       return {
         service: { hooks, get: (id) => registry.find(id)?.info, list: () => registry.list() } satisfies SessionService,
@@ -148,7 +174,9 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
 async function drain(host: Host): Promise<void> {
   if (host.inFlight.size === 0) return
   const late = new AbortController()
-  await Promise.race([Promise.allSettled([...host.inFlight]), delay(host.kernel.clock, DRAIN_MS, late.signal)]).finally(() => late.abort())
+  await Promise.race([Promise.allSettled([...host.inFlight]), delay(host.kernel.clock, DRAIN_MS, late.signal)]).finally(
+    () => late.abort(),
+  )
 }
 
 export default sessionsPlugin()

@@ -21,13 +21,18 @@ export interface FoundProgram {
 }
 
 /** Where `program` is. Throws agent_binary_missing naming where it was looked for. */
-export async function findProgram(program: string, search: ProgramSearch, callerPath: string | undefined): Promise<FoundProgram> {
+export async function findProgram(
+  program: string,
+  search: ProgramSearch,
+  callerPath: string | undefined,
+): Promise<FoundProgram> {
   if (program.includes('\0')) throw faults.agent_binary_missing({ program, path: 'nothing: the name is not valid' })
   if (isAbsolute(program)) {
     if (await isProgram(program)) return { path: program }
     throw faults.agent_binary_missing({ program, path: 'only that file: an absolute path was given' })
   }
-  if (program === '' || program.includes('/')) throw faults.agent_binary_missing({ program, path: 'nothing: give a bare name or an absolute path' })
+  if (program === '' || program.includes('/'))
+    throw faults.agent_binary_missing({ program, path: 'nothing: give a bare name or an absolute path' })
   const searched = new Set<string>()
   const own = await firstIn(program, [...search.configured, ...directories(search.path)], searched)
   if (own !== undefined) return { path: own }

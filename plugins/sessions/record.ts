@@ -40,12 +40,15 @@ export const SessionRecord = v.object({
     launch_daemon_id: nonEmpty,
   }),
   /** Set while a transaction is in flight; what an interrupted one left is finished at the next start. */
-  transaction: v.optional(v.object({ kind: v.picklist(['create', 'stop', 'remove']), id: nonEmpty, initial_input: v.optional(v.boolean()) })),
+  transaction: v.optional(
+    v.object({ kind: v.picklist(['create', 'stop', 'remove']), id: nonEmpty, initial_input: v.optional(v.boolean()) }),
+  ),
 })
 export type SessionRecord = v.InferOutput<typeof SessionRecord>
 
 const text = (value: unknown): boolean => typeof value === 'string' && value !== ''
-const fields = (value: unknown): Readonly<Record<string, unknown>> => (typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {})
+const fields = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 
 /**
  * A session that is over is only shown and removed. What that reads is checked by hand, because a store may hold tens of
@@ -53,14 +56,38 @@ const fields = (value: unknown): Readonly<Record<string, unknown>> => (typeof va
  */
 function isFinished(raw: unknown): raw is SessionRecord {
   const { info, intent, launch, worker } = fields(raw)
-  const { id, agent, agent_base, cwd, state, created_at, updated_at, cols, rows, pid, runtime, metadata, capabilities } = fields(info)
+  const {
+    id,
+    agent,
+    agent_base,
+    cwd,
+    state,
+    created_at,
+    updated_at,
+    cols,
+    rows,
+    pid,
+    runtime,
+    metadata,
+    capabilities,
+  } = fields(info)
   const { state: runtimeState, runtime_generation } = fields(runtime)
   const { worker_id, generation, boot_id, process } = fields(worker)
   return (
     (runtimeState === 'terminal' || runtimeState === 'lost') &&
     (state === 'done' || state === 'failed' || state === 'stopped') &&
     (intent === 'run' || intent === 'stop') &&
-    [id, agent, agent_base, cwd, runtime_generation, worker_id, boot_id, fields(launch)['executable'], fields(process)['start_identity']].every(text) &&
+    [
+      id,
+      agent,
+      agent_base,
+      cwd,
+      runtime_generation,
+      worker_id,
+      boot_id,
+      fields(launch)['executable'],
+      fields(process)['start_identity'],
+    ].every(text) &&
     [created_at, updated_at].every((it) => typeof it === 'string' && !Number.isNaN(Date.parse(it))) &&
     [cols, rows, pid, generation, fields(process)['pid']].every(Number.isSafeInteger) &&
     typeof capabilities === 'object' &&

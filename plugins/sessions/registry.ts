@@ -11,7 +11,10 @@ import type { SessionRecord } from './record.ts'
 import { Session, withRuntimeState } from './session.ts'
 import type { SessionInfo } from './types.ts'
 
-export type Publish = <E extends EventName<typeof contract>>(event: E, payload: EventPayload<typeof contract, E>) => void
+export type Publish = <E extends EventName<typeof contract>>(
+  event: E,
+  payload: EventPayload<typeof contract, E>,
+) => void
 type SessionEvent = Extract<EventName<typeof contract>, `session_${string}`>
 /** Events whose payload is the session itself. */
 export type Told = Exclude<SessionEvent, 'session_runtime_discovered'>
@@ -129,11 +132,21 @@ export class Registry {
   }
 
   /** Steps the phase and shows it: one line in the log, runtime.state and its reason on the session. */
-  move(session: Session, cause: Cause, reason: string | undefined, event: Told | undefined, change: (record: SessionRecord) => SessionRecord = (it) => it): void {
+  move(
+    session: Session,
+    cause: Cause,
+    reason: string | undefined,
+    event: Told | undefined,
+    change: (record: SessionRecord) => SessionRecord = (it) => it,
+  ): void {
     const { from, to } = session.step(cause)
     const line = { session_id: session.id, from, to, cause, reason }
     if (to === 'lost' || to === 'conflict' || to === 'incompatible' || to === 'unreachable') {
-      if (from !== to) this.#options.log.warn(line, `session runtime is ${withRuntimeState(session.info, to).runtime?.state ?? to}: ${reason ?? cause}`)
+      if (from !== to)
+        this.#options.log.warn(
+          line,
+          `session runtime is ${withRuntimeState(session.info, to).runtime?.state ?? to}: ${reason ?? cause}`,
+        )
     } else this.#options.log.info(line, 'session phase')
     this.observe(session, (record) => this.#withPhase(change(record), to, reason), event)
   }
@@ -160,7 +173,9 @@ export class Registry {
   }
 
   #stamped(session: Session, record: SessionRecord): SessionRecord {
-    return record.info === session.info ? record : { ...record, info: { ...record.info, updated_at: this.stamp(session) } }
+    return record.info === session.info
+      ? record
+      : { ...record, info: { ...record.info, updated_at: this.stamp(session) } }
   }
 
   #replace(session: Session, record: SessionRecord): void {
@@ -170,7 +185,11 @@ export class Registry {
 
   #storeBehind(session: Session): void {
     this.#options.table.put(session.record).catch((failure: unknown) => {
-      if (!session.removed) this.#options.log.error({ session_id: session.id, problem: message(failure) }, 'a session change is not on disk')
+      if (!session.removed)
+        this.#options.log.error(
+          { session_id: session.id, problem: message(failure) },
+          'a session change is not on disk',
+        )
     })
   }
 }

@@ -27,7 +27,11 @@ export interface Removal {
 export async function removeSession(host: Host, session: Session, accept: boolean): Promise<Removal> {
   if (session.removed) throw faults.session_not_found({ id: session.id })
   await proveConflict(host, session)
-  await host.registry.commit(session, (it) => ({ ...it, intent: 'remove', transaction: { kind: 'remove', id: `t-${ulid()}` } }))
+  await host.registry.commit(session, (it) => ({
+    ...it,
+    intent: 'remove',
+    transaction: { kind: 'remove', id: `t-${ulid()}` },
+  }))
   return finishRemoval(host, session, accept)
 }
 
@@ -50,7 +54,11 @@ export async function tearDown(host: Host, session: Session, accept: boolean): P
   const swept = await sweepSession(host, session)
   const { id } = session
   if (swept.surviving.length > 0) {
-    throw faults.runtime_supervision_ambiguous({ id, problem: 'processes of the session do not end', processes: swept.surviving.map(nameProcess) })
+    throw faults.runtime_supervision_ambiguous({
+      id,
+      problem: 'processes of the session do not end',
+      processes: swept.surviving.map(nameProcess),
+    })
   }
   if (swept.unreadable.length > 0 && (!accept || swept.unreadable.length > MAX_ACCEPTED)) {
     throw faults.runtime_supervision_ambiguous({
@@ -67,7 +75,8 @@ export async function tearDown(host: Host, session: Session, accept: boolean): P
 
 /** A conflict for another reason than silence needs proof before anything is stopped. */
 async function proveConflict(host: Host, session: Session): Promise<void> {
-  if (session.phase === 'conflict' && session.info.runtime?.loss_reason !== 'runtime_supervision_ambiguous') await proveRecorded(host, session)
+  if (session.phase === 'conflict' && session.info.runtime?.loss_reason !== 'runtime_supervision_ambiguous')
+    await proveRecorded(host, session)
 }
 
 /** The worker's own stop is kinder to the program; what it cannot do, the retirement does. */
@@ -90,11 +99,16 @@ async function retireJob(host: Host, session: Session): Promise<void> {
   } catch (failure) {
     throw faults.runtime_supervision_unavailable({ id, problem: message(failure) }, failure)
   }
-  if (outcome === 'mismatch') throw faults.runtime_identity_mismatch({ id, problem: 'its job is not the recorded worker' })
+  if (outcome === 'mismatch')
+    throw faults.runtime_identity_mismatch({ id, problem: 'its job is not the recorded worker' })
   if (outcome === 'absent') {
     const recorded = recordedProcess(host, session)
     if (recorded !== undefined && host.processes.isRunning(recorded)) {
-      throw faults.runtime_supervision_ambiguous({ id, problem: 'its worker runs without a job', processes: [nameProcess(recorded)] })
+      throw faults.runtime_supervision_ambiguous({
+        id,
+        problem: 'its worker runs without a job',
+        processes: [nameProcess(recorded)],
+      })
     }
   }
 }
@@ -102,13 +116,16 @@ async function retireJob(host: Host, session: Session): Promise<void> {
 function proveWorkersGone(host: Host, session: Session): void {
   const { id } = session
   const journals = readJournals(host.kernel.paths.journals(id), id)
-  if ('unreadable' in journals) throw faults.runtime_supervision_ambiguous({ id, problem: `its journal cannot be read (${journals.unreadable})` })
+  if ('unreadable' in journals)
+    throw faults.runtime_supervision_ambiguous({ id, problem: `its journal cannot be read (${journals.unreadable})` })
   const running = journals.filter((it) => host.processes.isRunning(it.worker))
   if (running.length === 0) return
   const processes = running.map((it) => nameProcess(it.worker))
   if (running.some((it) => it.generation !== session.record.worker.generation)) {
-    throw faults.runtime_identity_mismatch({ id, problem: `a worker of another generation still runs (${processes.join(', ')})` })
+    throw faults.runtime_identity_mismatch({
+      id,
+      problem: `a worker of another generation still runs (${processes.join(', ')})`,
+    })
   }
   throw faults.runtime_supervision_ambiguous({ id, problem: 'a worker it recorded still runs', processes })
 }
-

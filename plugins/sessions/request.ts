@@ -56,12 +56,15 @@ export function changedMetadata(
   }
   if (merged.size > METADATA_MAX_KEYS) throw refuse(`metadata has over ${METADATA_MAX_KEYS} keys`)
   for (const [key, value] of merged) {
-    if (key === '' || CONTROL_CHARACTER.test(key)) throw refuse('metadata keys must not be empty or contain control characters')
+    if (key === '' || CONTROL_CHARACTER.test(key))
+      throw refuse('metadata keys must not be empty or contain control characters')
     if (utf8Bytes(key) > METADATA_MAX_KEY_BYTES) throw refuse(`metadata key is over ${METADATA_MAX_KEY_BYTES} bytes`)
-    if (utf8Bytes(value) > METADATA_MAX_VALUE_BYTES) throw refuse(`metadata value of ${JSON.stringify(key)} is over ${METADATA_MAX_VALUE_BYTES} bytes`)
+    if (utf8Bytes(value) > METADATA_MAX_VALUE_BYTES)
+      throw refuse(`metadata value of ${JSON.stringify(key)} is over ${METADATA_MAX_VALUE_BYTES} bytes`)
   }
   const result = Object.fromEntries(merged)
-  if (utf8Bytes(JSON.stringify(result)) > METADATA_MAX_TOTAL_BYTES) throw refuse(`metadata is over ${METADATA_MAX_TOTAL_BYTES} bytes in total`)
+  if (utf8Bytes(JSON.stringify(result)) > METADATA_MAX_TOTAL_BYTES)
+    throw refuse(`metadata is over ${METADATA_MAX_TOTAL_BYTES} bytes in total`)
   return result
 }
 
@@ -69,13 +72,17 @@ export function changedMetadata(
 export function absoluteCwd(cwd: string | undefined): string | undefined {
   if (cwd === undefined) return undefined
   if (!isAbsolute(cwd) || cwd.includes('\0')) {
-    throw refuse(`cwd must be an absolute path (resolve ~ and relative paths before sending), got ${JSON.stringify(cwd.slice(0, 200))}`)
+    throw refuse(
+      `cwd must be an absolute path (resolve ~ and relative paths before sending), got ${JSON.stringify(cwd.slice(0, 200))}`,
+    )
   }
   return cwd
 }
 
 /** Targets served by the worktrees plugin; without it they are refused rather than ignored. */
-export function withoutWorktrees(params: Readonly<Partial<Record<'project' | 'repo' | 'branch' | 'base_branch', string>>>): void {
+export function withoutWorktrees(
+  params: Readonly<Partial<Record<'project' | 'repo' | 'branch' | 'base_branch', string>>>,
+): void {
   for (const key of ['project', 'repo', 'branch', 'base_branch'] as const) {
     if (params[key] !== undefined) throw refuse(`${key} needs the worktrees plugin, which this daemon does not serve`)
   }

@@ -44,7 +44,11 @@ function take(host: Host, session: Session, event: WorkerEvent, examine: Examine
       return resized(host, session, event.dimensions)
     case 'cwd_reported':
       if (event.cwd === session.info.cwd && session.info.cwd_source === 'osc7') return
-      return host.registry.observe(session, (it) => ({ ...it, info: { ...it.info, cwd: event.cwd, cwd_source: 'osc7' } }), 'session_updated')
+      return host.registry.observe(
+        session,
+        (it) => ({ ...it, info: { ...it.info, cwd: event.cwd, cwd_source: 'osc7' } }),
+        'session_updated',
+      )
     case 'stream_opened':
       return host.attachments.opened(session, event.stream_id)
     case 'stream_closed':
@@ -63,7 +67,8 @@ function faulted(host: Host, session: Session, examine: Examine): void {
   session.scope.after(FAULT_SETTLES_MS, 'worker fault', () => {
     if (isOver(session.phase) || session.phase === 'creating') return
     void session.disconnect()
-    if (session.phase !== 'unreachable') host.registry.move(session, 'link_lost', 'worker_unavailable', 'session_updated')
+    if (session.phase !== 'unreachable')
+      host.registry.move(session, 'link_lost', 'worker_unavailable', 'session_updated')
     examine(session)
   })
 }
@@ -71,7 +76,11 @@ function faulted(host: Host, session: Session, examine: Examine): void {
 /** Tells a new terminal size; nothing when it is the known one. */
 export function resized(host: Host, session: Session, to: { columns: number; rows: number }): void {
   if (session.info.cols === to.columns && session.info.rows === to.rows) return
-  host.registry.observe(session, (it) => ({ ...it, info: { ...it.info, cols: to.columns, rows: to.rows } }), 'session_updated')
+  host.registry.observe(
+    session,
+    (it) => ({ ...it, info: { ...it.info, cols: to.columns, rows: to.rows } }),
+    'session_updated',
+  )
 }
 
 /** The program is gone and its output complete. The first report counts. */
@@ -152,7 +161,8 @@ function connectionLost(host: Host, session: Session, examine: Examine): void {
     return
   }
   if (session.phase === 'creating' || session.phase === 'lost') return
-  if (session.phase !== 'unreachable') host.registry.move(session, 'link_lost', 'worker_connection_lost', 'session_updated')
+  if (session.phase !== 'unreachable')
+    host.registry.move(session, 'link_lost', 'worker_connection_lost', 'session_updated')
   examine(session)
 }
 
@@ -164,7 +174,11 @@ export function importSnapshot(host: Host, session: Session, snapshot: InspectSn
     const size = snapshot.dimensions
     return {
       ...it,
-      worker: { ...it.worker, ...(snapshot.runtime_id === undefined ? {} : { runtime_id: snapshot.runtime_id }), ...(child === undefined ? {} : { child }) },
+      worker: {
+        ...it.worker,
+        ...(snapshot.runtime_id === undefined ? {} : { runtime_id: snapshot.runtime_id }),
+        ...(child === undefined ? {} : { child }),
+      },
       info: {
         ...it.info,
         ...(child === undefined ? {} : { pid: child.pid }),

@@ -136,7 +136,11 @@ export class Session {
 
   /** Connection that can still tell what the terminal showed, also after the program's end. */
   observable(): WorkerLink {
-    if (this.link?.alive && this.record.worker.runtime_id !== undefined && (this.#phase === 'ended' || this.#phase === 'running' || this.#phase === 'stopping')) {
+    if (
+      this.link?.alive &&
+      this.record.worker.runtime_id !== undefined &&
+      (this.#phase === 'ended' || this.#phase === 'running' || this.#phase === 'stopping')
+    ) {
       return this.link
     }
     throw faults.session_terminal_unavailable({ id: this.id })
@@ -155,5 +159,8 @@ export function withRuntimeState(info: SessionInfo, phase: Phase, reason?: strin
   if (info.runtime === undefined) return info
   if (info.runtime.state === runtimeStateOf(phase) && info.runtime.loss_reason === reason) return info
   const { loss_reason: _old, ...runtime } = info.runtime
-  return { ...info, runtime: { ...runtime, state: runtimeStateOf(phase), ...(reason === undefined ? {} : { loss_reason: reason }) } }
+  return {
+    ...info,
+    runtime: { ...runtime, state: runtimeStateOf(phase), ...(reason === undefined ? {} : { loss_reason: reason }) },
+  }
 }

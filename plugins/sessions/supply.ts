@@ -111,7 +111,10 @@ export class Supply {
     } catch (failure) {
       if (this.#options.scope.closed) return
       this.#deaths.push(this.#options.clock.monotonic())
-      this.#options.log.warn({ problem: failure instanceof Error ? failure.message : String(failure) }, 'no spare worker')
+      this.#options.log.warn(
+        { problem: failure instanceof Error ? failure.message : String(failure) },
+        'no spare worker',
+      )
     } finally {
       this.#starting--
     }
@@ -145,14 +148,24 @@ export class Supply {
     const { supervisor, program, paths, daemonId, scope } = this.#options
     const sessionId = `s-${ulid()}`
     const job: WorkerJob = { sessionId, generation: 1 }
-    const spec = { ...job, executable: program.executable, args: [...program.args, ...workerArguments(paths, job)], env: program.env }
+    const spec = {
+      ...job,
+      executable: program.executable,
+      args: [...program.args, ...workerArguments(paths, job)],
+      env: program.env,
+    }
     const process = await supervisor.start(spec, scope.signal).catch(async (failure: unknown) => {
       await purgeFiles(paths, sessionId) // it may have come as far as its journal
       throw failure
     })
     const mine = scope.child(`worker ${sessionId}`)
     try {
-      const link = await openLink({ socketPath: paths.workerSocket(sessionId), daemonId, scope: mine, clock: this.#options.clock })
+      const link = await openLink({
+        socketPath: paths.workerSocket(sessionId),
+        daemonId,
+        scope: mine,
+        clock: this.#options.clock,
+      })
       return { sessionId, job, process, link, scope: mine }
     } catch (failure) {
       await mine.close()

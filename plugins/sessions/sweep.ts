@@ -59,7 +59,8 @@ function look({ processes, runtimeIds, since }: SweepRequest): MarkedSweep {
     const found = processes.findMarked({ name: RUNTIME_MARKER, value, ...(since === undefined ? {} : { since }) })
     all.marked.push(...found.marked)
     for (const it of found.unreadable) {
-      if (!all.unreadable.some((known) => known.pid === it.pid && known.startIdentity === it.startIdentity)) all.unreadable.push(it)
+      if (!all.unreadable.some((known) => known.pid === it.pid && known.startIdentity === it.startIdentity))
+        all.unreadable.push(it)
     }
   }
   return all

@@ -7,7 +7,15 @@ export type SessionState = v.InferOutput<typeof SessionState>
 export const AgentActivity = v.picklist(['working', 'blocked', 'idle'])
 export type AgentActivity = v.InferOutput<typeof AgentActivity>
 export const StateSource = v.picklist(['osc_title', 'osc_progress', 'screen', 'process', 'report'])
-export const RuntimeState = v.picklist(['starting', 'live', 'reconnecting', 'terminal', 'lost', 'conflict', 'incompatible'])
+export const RuntimeState = v.picklist([
+  'starting',
+  'live',
+  'reconnecting',
+  'terminal',
+  'lost',
+  'conflict',
+  'incompatible',
+])
 export type RuntimeState = v.InferOutput<typeof RuntimeState>
 
 export const SessionRuntime = v.object({

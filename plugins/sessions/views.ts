@@ -2,9 +2,24 @@
 import type { Block } from '../../protocol/command.ts'
 import type { SessionInfo } from './types.ts'
 
-export const absent = (value: string | number | boolean | undefined): string => (value === undefined || value === '' ? '-' : String(value))
+export const absent = (value: string | number | boolean | undefined): string =>
+  value === undefined || value === '' ? '-' : String(value)
 
-export const LIST_COLUMNS = ['ID', 'NAME', 'AGENT', 'ORIGIN', 'STATE', 'ACTIVITY', 'SOURCE', 'PID', 'SIZE', 'PROJECT', 'BRANCH', 'WARN', 'CWD'] as const
+export const LIST_COLUMNS = [
+  'ID',
+  'NAME',
+  'AGENT',
+  'ORIGIN',
+  'STATE',
+  'ACTIVITY',
+  'SOURCE',
+  'PID',
+  'SIZE',
+  'PROJECT',
+  'BRANCH',
+  'WARN',
+  'CWD',
+] as const
 
 export function listBlocks(sessions: readonly SessionInfo[]): Block[] {
   const rows = sessions.map((it) => [
@@ -23,7 +38,9 @@ export function listBlocks(sessions: readonly SessionInfo[]): Block[] {
     absent(it.cwd),
   ])
   const hints = sessions.flatMap((it) =>
-    (it.warnings ?? []).filter((warning) => warning.kind === 'native_recovery').map((warning) => ({ line: `${it.id}: ${warning.message}` })),
+    (it.warnings ?? [])
+      .filter((warning) => warning.kind === 'native_recovery')
+      .map((warning) => ({ line: `${it.id}: ${warning.message}` })),
   )
   return [{ table: { columns: LIST_COLUMNS, rows } }, ...hints]
 }
@@ -72,13 +89,19 @@ export function inspectBlocks(info: SessionInfo): Block[] {
   for (const [key, value] of Object.entries(info.metadata ?? {})) fields.push([`metadata.${key}`, value])
   const warnings = info.warnings ?? []
   fields.push(['warnings', String(warnings.length)], ['created_at', info.created_at], ['updated_at', info.updated_at])
-  return [{ fields }, ...warnings.map((it) => ({ line: `warning (${it.kind}): ${it.message}${it.detail === undefined ? '' : ` (${it.detail})`}` }))]
+  return [
+    { fields },
+    ...warnings.map((it) => ({
+      line: `warning (${it.kind}): ${it.message}${it.detail === undefined ? '' : ` (${it.detail})`}`,
+    })),
+  ]
 }
 
 /** JSON summaries carry the protocol 3 spelling beside the current one. Metadata is never walked. */
 export function withRuntimeId<T extends object>(value: T): T {
   const held = value as { runtime?: unknown; worker_instance_id?: unknown }
-  const runtime = typeof held.runtime === 'object' && held.runtime !== null ? { runtime: withRuntimeId(held.runtime) } : {}
+  const runtime =
+    typeof held.runtime === 'object' && held.runtime !== null ? { runtime: withRuntimeId(held.runtime) } : {}
   const id = typeof held.worker_instance_id === 'string' ? { runtime_id: held.worker_instance_id } : {}
   return { ...value, ...runtime, ...id }
 }

@@ -192,16 +192,23 @@ export async function list(bench) {
 }
 
 export async function attach(bench) {
+  await attachTo(bench, 'F10', 0)
+  if (!bench.quick) await attachTo(bench, 'F10.history', 1_000)
+}
+
+/** One session with a full screen and `above` lines of scrollback, attached to again and again. */
+async function attachTo(bench, row, above) {
   const { root } = bench.base()
-  const argv = picture(root.path, 'picture-attach', 200)
-  root.profile('picture-attach', argv)
+  const name = `picture-${above}`
+  const argv = picture(root.path, name, above)
+  root.profile(name, argv)
   const product = await bench.product()
   const peer = bench.tmux()
   const size = { cols: 200, rows: 50 }
-  const session = await product?.wire.call('session.new', { agent: 'picture-attach', ...size })
-  peer?.session('picture-attach', argv, size)
+  const session = await product?.wire.call('session.new', { agent: name, ...size })
+  peer?.session(name, argv, size)
   await pause(1_000)
-  const once = (make) => async () => {
+  const timed = (make) => async () => {
     const began = now()
     const client = make()
     try {
@@ -212,12 +219,13 @@ export async function attach(bench) {
     }
   }
   bench.report(
-    'F10',
+    row,
     await alternate(bench.quick ? 4 : 15, {
-      ours: product && once(() => new Terminal(bin('pohunek'), ['attach', session.id], { env: root.env, ...size })),
-      peer: peer && once(() => peer.attach('picture-attach', size)),
+      ours: product && timed(() => new Terminal(bin('pohunek'), ['attach', session.id], { env: root.env, ...size })),
+      peer: peer && timed(() => peer.attach(name, size)),
     }),
+    above === 0 ? [] : ['our client paints the scrollback too, tmux the screen only'],
   )
-  peer?.drop('picture-attach')
+  peer?.drop(name)
   if (session !== undefined) await product.wire.call('session.remove', session.id)
 }

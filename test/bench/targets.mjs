@@ -42,6 +42,7 @@ export const rows = {
   F8: row('F8', 'screen of 200x50, open connection, p50', 'ms', 'ratio', 0.75, 0.7, 'tmux -C'),
   F9: row('F9', 'request round trip, open connection, p50', 'ms', 'ratio', 1.5, 2.0, 'tmux -C'),
   F10: row('F10', 'attach until a 200x50 picture is there, CLI', 'ms', 'ours', 34, 45),
+  'F10.history': row('F10', 'the same behind 1000 lines of scrollback', 'ms', 'ours'),
   F11: row('F11', 'worker PSS, idle, 50 sessions', 'MB', 'ratio', 1.8, 1.7, 'idle node'),
   F12: row('F12', 'worker PSS, 200x50 + 1000 lines, 10 sessions', 'MB', 'ours', 21, 18),
   F12b: row('F12b', 'worker private memory after 50 MB of output', 'MB', 'ours', 13, 13.5),

@@ -5,12 +5,16 @@ import { RESET } from '../../cli/attach/reset.ts'
 
 describe('attach.conf', () => {
   test('the contract’s keys', () => {
-    const { reconnect, problems } = parseAttachConfig('# c\nattach_reconnect_seconds = 3\nattach_reconnect_interval_seconds=0.25 # x\n\nattach_reconnect_max_attempts=7\n')
+    const { reconnect, problems } = parseAttachConfig(
+      '# c\nattach_reconnect_seconds = 3\nattach_reconnect_interval_seconds=0.25 # x\n\nattach_reconnect_max_attempts=7\n',
+    )
     expect(reconnect).toEqual({ windowMs: 3_000, intervalMs: 250, maxAttempts: 7 })
     expect(problems).toEqual([])
   })
   test('what is wrong is told and leaves the default', () => {
-    const { reconnect, problems } = parseAttachConfig('attach_reconnect_seconds = soon\nother = 1\nnonsense\nattach_reconnect_max_attempts=-1')
+    const { reconnect, problems } = parseAttachConfig(
+      'attach_reconnect_seconds = soon\nother = 1\nnonsense\nattach_reconnect_max_attempts=-1',
+    )
     expect(reconnect).toEqual(DEFAULTS)
     expect(problems).toHaveLength(4)
   })
@@ -20,11 +24,15 @@ describe('attach.conf', () => {
     [{ sinceMs: 20_000, attempts: 0 }, 'give_up'],
     [{ sinceMs: 0, attempts: 3 }, 'give_up'],
   ] as const)('%j: %s', (now, next) => expect(nextAttempt(DEFAULTS, now)).toBe(next))
-  test('zero seconds turn it off', () => expect(nextAttempt({ ...DEFAULTS, windowMs: 0 }, { sinceMs: 0, attempts: 0 })).toBe('give_up'))
+  test('zero seconds turn it off', () =>
+    expect(nextAttempt({ ...DEFAULTS, windowMs: 0 }, { sinceMs: 0, attempts: 0 })).toBe('give_up'))
 })
 
 describe('FC-3d17: exit codes of attach', () => {
-  const session = (state: string, exit_code?: number): Ending => ({ kind: 'ended', session: { id: 's-1', state, exit_code } as never })
+  const session = (state: string, exit_code?: number): Ending => ({
+    kind: 'ended',
+    session: { id: 's-1', state, exit_code } as never,
+  })
   test.each<[string, Ending, number]>([
     ['detached', { kind: 'detached' }, 0],
     ['status 0', session('done', 0), 0],
@@ -46,7 +54,25 @@ describe('FC-3d17: exit codes of attach', () => {
 })
 
 test('FC-75bf: the reset names every mode that outlives a program', () => {
-  for (const part of ['\x1b[<u', '\x1b[>4;0m', '?1000l', '?1002l', '?1003l', '?1006l', '?1004l', '?2004l', '?1049l', '?25h', '?1l', '\x1b>', '?7h', '\x1b[r', '?6l', '\x1b[0m', '?2026l']) {
+  for (const part of [
+    '\x1b[<u',
+    '\x1b[>4;0m',
+    '?1000l',
+    '?1002l',
+    '?1003l',
+    '?1006l',
+    '?1004l',
+    '?2004l',
+    '?1049l',
+    '?25h',
+    '?1l',
+    '\x1b>',
+    '?7h',
+    '\x1b[r',
+    '?6l',
+    '\x1b[0m',
+    '?2026l',
+  ]) {
     expect(RESET).toContain(part)
   }
 })

@@ -4,7 +4,9 @@ import { KeyReader } from '../../cli/attach/keys.ts'
 /** Feeds the writes and answers what came out: text passed on, and keys in angle brackets. */
 function feed(...writes: string[]): { out: string; held: number | undefined } {
   const reader = new KeyReader()
-  const out = writes.flatMap((write) => reader.push(Buffer.from(write, 'latin1'))).map((it) => ('key' in it ? `<${it.key}>` : Buffer.from(it.pass).toString('latin1')))
+  const out = writes
+    .flatMap((write) => reader.push(Buffer.from(write, 'latin1')))
+    .map((it) => ('key' in it ? `<${it.key}>` : Buffer.from(it.pass).toString('latin1')))
   return { out: out.join(''), held: reader.holdMs }
 }
 
@@ -12,7 +14,18 @@ function check(writes: string[], out: string): void {
   expect(feed(...writes)).toEqual({ out, held: undefined })
 }
 
-const DETACH = ['\x1d', '\x1b[93;5u', '\x1b[93;133u', '\x1b[93;69u', '\x1b[93;197u', '\x1b[93;5:1u', '\x1b[93:125;5u', '\x1b[93::93;5;93u', '\x1b[27;5;93~', '\x1b[27;133;93~']
+const DETACH = [
+  '\x1d',
+  '\x1b[93;5u',
+  '\x1b[93;133u',
+  '\x1b[93;69u',
+  '\x1b[93;197u',
+  '\x1b[93;5:1u',
+  '\x1b[93:125;5u',
+  '\x1b[93::93;5;93u',
+  '\x1b[27;5;93~',
+  '\x1b[27;133;93~',
+]
 const MENU = ['\x1c', '\x1b[92;5u', '\x1b[92;133u', '\x1b[27;5;92~', '\x1b[92;5:1u']
 
 describe('FC-903c: our keys are seen in every encoding', () => {
@@ -28,8 +41,15 @@ describe('FC-903c: our keys are seen in every encoding', () => {
     check([...bytes], DETACH.includes(bytes) ? '<detach>' : '<menu>')
   })
 
+  test.each([...DETACH, ...MENU].filter((it) => it.length > 1))('%j whose escape was already passed on', (bytes) => {
+    const reader = new KeyReader()
+    expect([...reader.push(Buffer.from('\x1b')), ...reader.flush()]).toEqual([{ pass: Buffer.from('\x1b') }])
+    expect(reader.push(Buffer.from(bytes.slice(1)))).toEqual([{ key: DETACH.includes(bytes) ? 'detach' : 'menu' }])
+  })
+
   test('a release does not trigger; it passes when its press did', () => {
     check(['\x1b[93;5:3u'], '\x1b[93;5:3u')
+    check(['[93;5u', 'a[93;5u'], '[93;5ua[93;5u')
     check(['\x1b[92;5:1u\x1b[92;5:3u', 'z'], '<menu>z')
     check(['\x1b[92;5:1u', '\x1b[92;5:2u\x1b[92;5:2u', '\x1b[92;5:3u', '\x1b[92;5:3u'], '<menu>\x1b[92;5:3u')
   })

@@ -68,6 +68,7 @@ describe('paint', () => {
     [10, 3],
     [500, 200],
   ])('a screen of %i by %i', (cols, rows) => {
-    for (const [, row] of paint(FIRST, facts, cols, rows).matchAll(/\x1b\[(\d+);\d+H/g)) expect(Number(row)).toBeLessThanOrEqual(Math.max(2, rows))
+    for (const [, row] of paint(FIRST, facts, cols, rows).matchAll(/\x1b\[(\d+);\d+H/g))
+      expect(Number(row)).toBeLessThanOrEqual(Math.max(2, rows))
   })
 })

@@ -70,17 +70,23 @@ describe('FC-94e0: unexpected arguments are usage errors', () => {
 })
 
 describe('values are taken as they are', () => {
-  test.each(['007', '1e3', '0x10', 'true', 'a=b', '-'])('--input %s', (value) => expect(input(['session', 'new', '--input', value]).value('input')).toBe(value))
+  test.each(['007', '1e3', '0x10', 'true', 'a=b', '-'])('--input %s', (value) =>
+    expect(input(['session', 'new', '--input', value]).value('input')).toBe(value),
+  )
   test('an empty input and one that begins with a dash', () => {
     expect(input(['session', 'new', '--input', '']).value('input')).toBe('')
     expect(input(['session', 'new', '--input=--help']).value('input')).toBe('--help')
   })
-  test('what follows -- is no option', () => expect(input(['session', 'input', 'x', '--', '--json']).argument('text')).toBe('--json'))
-  test('metadata splits at the first equals sign', () => expect(input(['session', 'new', '--meta', 'k=a=b']).values('meta')).toEqual(['k=a=b']))
+  test('what follows -- is no option', () =>
+    expect(input(['session', 'input', 'x', '--', '--json']).argument('text')).toBe('--json'))
+  test('metadata splits at the first equals sign', () =>
+    expect(input(['session', 'new', '--meta', 'k=a=b']).values('meta')).toEqual(['k=a=b']))
   test('aliases and short names', () => {
     expect(input(['session', 'ls', '-q']).has('quiet')).toBe(true)
     expect(input(['session', 'new', '--stdin']).has('input-stdin')).toBe(true)
-    expect(input(['session', 'output', 'x', '--runtime-id', 'r', '--runtime-generation', '1']).value('worker-instance-id')).toBe('r')
+    expect(
+      input(['session', 'output', 'x', '--runtime-id', 'r', '--runtime-generation', '1']).value('worker-instance-id'),
+    ).toBe('r')
   })
   test('global flags anywhere before --', () => {
     const parsed = parse(commands, ['--no-start', 'session', '--host', 'local', 'list', '--json'])

@@ -57,13 +57,17 @@ describe('tables', () => {
     ['s-22', 'plain', '-', '/'],
   ]
   test('columns line up with wide characters', () => {
-    const lines = render([{ table: { columns, rows } }], { columns: undefined, color: false }).trimEnd().split('\n')
+    const lines = render([{ table: { columns, rows } }], { columns: undefined, color: false })
+      .trimEnd()
+      .split('\n')
     expect(lines[0]).toBe('ID    NAME   ACTIVITY  CWD')
     expect(lines[1]).toBe('s-1   漢字   -         /home/someone/with/a/long/path/to/a/project')
     expect(lines[2]).toBe('s-22  plain  -         /')
   })
   test('a narrow terminal cuts paths at their beginning, then leaves out columns that say nothing', () => {
-    const lines = render([{ table: { columns, rows } }], { columns: 30, color: false }).trimEnd().split('\n')
+    const lines = render([{ table: { columns, rows } }], { columns: 30, color: false })
+      .trimEnd()
+      .split('\n')
     for (const line of lines) expect(textWidth(line)).toBeLessThanOrEqual(30)
     expect(lines[0]).not.toContain('ACTIVITY')
     expect(lines[1]).toContain('a/project')

@@ -80,7 +80,7 @@ const scripts = {
 
   /** Line mode: each line is answered with `got:<line>`; `exit N` ends with N, `size` prints the size. */
   lines_in() {
-    process.on('SIGWINCH', () => put(`winch:${process.stdout.columns}x${process.stdout.rows}\n`))
+    process.stdout.on('resize', () => put(`winch:${process.stdout.columns}x${process.stdout.rows}\n`))
     let rest = ''
     process.stdin.on('data', (chunk) => {
       rest += chunk

@@ -44,7 +44,7 @@ export class Outer {
   }
 
   write(data: string | Buffer): void {
-    if (this.exit === undefined) this.pty.write(data as string)
+    if (this.exit === undefined) this.pty.write(data)
   }
 
   resize(cols: number, rows: number): void {

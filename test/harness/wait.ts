@@ -46,13 +46,13 @@ export async function within<T>(
   what: string,
   promise: Promise<T>,
   deadlineMs = DEADLINE_MS,
-  show?: () => unknown,
+  show?: () => string | undefined,
 ): Promise<T> {
   let timer: Disposable | undefined
   const late = new Promise<never>((_, reject) => {
     timer = systemClock.after(deadlineMs, () => {
       const shown = show?.()
-      reject(new Error(`not within ${deadlineMs} ms: ${what}${shown === undefined ? '' : `\n${String(shown)}`}`))
+      reject(new Error(`not within ${deadlineMs} ms: ${what}${shown === undefined ? '' : `\n${shown}`}`))
     })
   })
   try {

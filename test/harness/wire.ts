@@ -139,7 +139,7 @@ export class Events {
   }
 
   async until(event: string, match: (it: Answer) => boolean = () => true, deadlineMs = DEADLINE_MS): Promise<Answer> {
-    return await until(`event ${event}`, () => this.of(event).find(match) as Answer, {
+    return await until<Answer>(`event ${event}`, () => this.of(event).find(match), {
       deadlineMs,
       show: () => this.all.map((it) => JSON.stringify(it).slice(0, 300)).join('\n'),
     })

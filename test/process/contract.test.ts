@@ -84,12 +84,14 @@ const table: Record<string, Line> = {
   'session.remove': bareId,
   'session.remove_accepting_unconfirmed': bareId,
   'session.rename': keyed({ name: 'n' }, [{ name: 7 }, { name: {} }, { name: [] }]),
-  'session.set_metadata': keyed({ metadata: {} }, [
-    { metadata: null },
-    { metadata: 'a' },
-    { metadata: { a: 1 } },
+  'session.set_metadata': keyed({ metadata: {} }, [{ metadata: null }, { metadata: 'a' }, { metadata: { a: 1 } }]),
+  'session.resize': keyed({ cols: 80, rows: 24 }, [
+    { cols: -1 },
+    { cols: 65_536 },
+    { cols: 1.5 },
+    { cols: '80' },
+    { rows: null },
   ]),
-  'session.resize': keyed({ cols: 80, rows: 24 }, [{ cols: -1 }, { cols: 65_536 }, { cols: 1.5 }, { cols: '80' }, { rows: null }]),
   'session.attach': keyed({}, [
     { initial_dimensions: { cols: 0, rows: 24 } },
     { initial_dimensions: { cols: 80 } },
@@ -226,11 +228,14 @@ test('a live session: wrong params leave it alone', async () => {
   const session = await w.child(['lines_in'])
   await session.untilScreen('ready')
   const before = await session.info()
-  const own = [{ cols: 0 }, { rows: 0 }].map((it) => ['session.resize', { session_id: UNKNOWN, cols: 80, rows: 24, ...it }] as const)
+  const own = [{ cols: 0 }, { rows: 0 }].map(
+    (it) => ['session.resize', { session_id: UNKNOWN, cols: 80, rows: 24, ...it }] as const,
+  )
   const all = Object.entries(table).flatMap(([method, { wrong }]) => wrong.map((params) => [method, params] as const))
   for (const [method, params] of [...all, ...own]) {
     if (method === 'subscribe' || method === 'session.new' || table[method]?.lenient === true) continue
-    const named = typeof params === 'object' && params !== null && 'session_id' in params && params.session_id === UNKNOWN
+    const named =
+      typeof params === 'object' && params !== null && 'session_id' in params && params.session_id === UNKNOWN
     const error = await refused(w.call(method, named ? { ...params, session_id: session.id } : params))
     expect([method, params, error.code]).toEqual([method, params, 'bad_request'])
   }

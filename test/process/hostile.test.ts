@@ -1,5 +1,5 @@
 /** Input that means harm: endless lines, strange JSON, names that look like paths, text that looks like commands. */
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { carrying, pssBytes } from '../harness/processes.ts'
@@ -23,7 +23,9 @@ describe('FC-618d: a request line that never ends', () => {
     while (!wire.ended && sent < 1024 * MIB) {
       sent += block.length
       wire.socket.write(block)
-      await until('the daemon takes the bytes or closes', () => wire.ended || wire.socket.writableLength === 0, { pollMs: 1 })
+      await until('the daemon takes the bytes or closes', () => wire.ended || wire.socket.writableLength === 0, {
+        pollMs: 1,
+      })
     }
     expect(wire.ended).toBe(true)
     expect(sent).toBeLessThan(16 * MIB)
@@ -227,7 +229,6 @@ describe('FC-94ef: names do not become paths', () => {
 })
 
 describe('FC-39e0: text of others is not printed raw', () => {
-  // eslint-disable-next-line no-control-regex
   const RAW = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/
 
   test('titles, metadata, directories and error messages', async () => {
@@ -261,7 +262,6 @@ describe('FC-39e0: text of others is not printed raw', () => {
     ]) {
       const { code, stdout } = await w.cli(args)
       expect(code).toBe(0)
-      // eslint-disable-next-line no-control-regex
       expect(/[\u0000-\u0009\u000b-\u001f]/.exec(stdout)).toBeNull()
       JSON.parse(stdout)
     }
@@ -314,7 +314,9 @@ describe('FC-7278, FC-b14e: pasted text does not break out of its frame', () => 
 
   test.each(payloads)('%s', async (_, text) => {
     const w = await world()
-    const session = await w.agent(w.profile(process.execPath, [CHILD, 'paste'], { inputRules: { bracketed_paste: true } }))
+    const session = await w.agent(
+      w.profile(process.execPath, [CHILD, 'paste'], { inputRules: { bracketed_paste: true } }),
+    )
     await session.untilScreen('ready')
     const attached = await session.attach()
     await session.input(text)
@@ -322,14 +324,15 @@ describe('FC-7278, FC-b14e: pasted text does not break out of its frame', () => 
     await session.ended()
     const output = (await session.output()).bytes.toString()
     const said = (what: string): string =>
-      [...output.matchAll(new RegExp(`${what}:(".*?(?<!\\\\)")\r`, 'g'))].map((it) => JSON.parse(it[1] as string) as string).join('')
+      [...output.matchAll(new RegExp(`${what}:(".*?(?<!\\\\)")\r`, 'g'))]
+        .map((it) => JSON.parse(it[1] as string) as string)
+        .join('')
     // Nothing but the submit key reached the program outside the frame.
     expect(said('keys').replaceAll('\r', '')).toBe('Q')
     const pasted = said('paste')
     expect(pasted).toContain('echo safe')
     expect(pasted).toContain('touch PWNED')
     expect(pasted).not.toContain('201~\x1b')
-    // eslint-disable-next-line no-control-regex
     expect(pasted).not.toMatch(/(\x1b\[|\u009b|\u00c2\u009b)20[01]~/)
   })
 })

@@ -1,12 +1,23 @@
 /** One daemon per set of roots, and what it does about its place in the file system. */
-import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, unlinkSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { run } from '../harness/cli.ts'
 import { startDaemon } from '../harness/daemon.ts'
-import { endCarrying, runs } from '../harness/processes.ts'
-import { bin, makeRoots } from '../harness/roots.ts'
+import { carrying, endCarrying, runs } from '../harness/processes.ts'
+import { bin, makeRoots, REPOSITORY } from '../harness/roots.ts'
 import { stays, until } from '../harness/wait.ts'
 import { dial, Wire } from '../harness/wire.ts'
 import { world } from '../harness/world.ts'
@@ -222,6 +233,52 @@ describe('roots that are not trustworthy are refused', () => {
     expect(readdirSync(join(w.roots.base, 'elsewhere'))).toEqual([])
   })
 })
+
+/** A temporary directory of its own needs a mount namespace; without the privilege this is shown as skipped. */
+const canUnshare = ((): boolean => {
+  if (REPOSITORY.startsWith('/tmp/')) return false // the programs themselves would be hidden
+  try {
+    execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/tmp'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+})()
+
+test.skipIf(!canUnshare)(
+  'without XDG_RUNTIME_DIR: an owner-private directory of the user, refused when it is not',
+  async () => {
+    const base = mkdtempSync('/var/tmp/phk-')
+    const roots = makeRoots({ base })
+    onTestFinished(async () => {
+      await endCarrying(base)
+      roots.remove()
+    })
+    const script = [
+      'mount -t tmpfs -o mode=1777 tmpfs /tmp',
+      '"$1" session new --agent shell --json > new || exit 10',
+      'stat -c "%a %u" /tmp/pohunek-$(id -u) > mode',
+      '"$1" session list -q > list || exit 11',
+      '"$1" session rm "$(cat list)" > /dev/null || exit 12',
+      '"$1" daemon stop > /dev/null || exit 13',
+      'chmod 777 /tmp/pohunek-$(id -u)',
+      '"$2" 2> refused && exit 14',
+      'exit 0',
+    ].join('\n')
+    const env = roots.env({ XDG_RUNTIME_DIR: undefined })
+    const { code, stderr } = await run('unshare', ['-m', 'sh', '-c', script, 'sh', bin('pohunek'), bin('pohunekd')], {
+      env,
+      cwd: roots.work,
+    })
+    expect({ code, stderr }).toMatchObject({ code: 0 })
+    const told = (file: string): string => readFileSync(join(roots.work, file), 'utf8')
+    expect(told('mode').trim()).toBe(`700 ${process.getuid?.()}`)
+    expect(JSON.parse(told('new')).ok.state).toBe('running')
+    expect(stderr).toContain('XDG_RUNTIME_DIR')
+    expect(told('refused')).toContain('/tmp/pohunek-')
+    await until('nothing is left', () => carrying(base).length === 0)
+  },
+)
 
 describe('the command line and a daemon that is not there', () => {
   test('starts one and says so in one line on stderr; --no-start does not', async () => {

@@ -63,7 +63,7 @@ describe('a daemon killed with SIGKILL', () => {
   test('slow output written while no daemon runs is all there', async () => {
     const w = await world()
     const session = await w.child(['lines', '2'])
-    await session.untilScreen('n000000010')
+    await session.untilOutput('n000000010')
     await w.daemon.kill()
     const worker = Number(session.journals()[0]?.worker_pid)
     await stays('worker and program go on', 300, () => runs(worker) && runs(session.pid))
@@ -311,7 +311,7 @@ test('FC-dd53: a daemon that slept comes back to unchanged sessions', async () =
   const session = await w.child(['lines', '10'])
   const idle = await w.child(['lines_in'])
   await idle.untilScreen('ready')
-  await session.untilScreen('n000000005')
+  await session.untilOutput('n000000005')
   const events = await w.events()
   const before = await constant(session)
   w.daemon.signal('SIGSTOP')

@@ -17,14 +17,31 @@ test('a daemon that comes back finds the same program, screen and ids', async ()
   expect(runs(session.pid)).toBe(true)
   await it.start()
   const after = await session.info()
-  expect(after).toMatchObject({ id: before.id, pid: before.pid, state: 'running', runtime: { state: 'live', worker_id: before.runtime.worker_id, worker_instance_id: before.runtime.worker_instance_id } })
+  expect(after).toMatchObject({
+    id: before.id,
+    pid: before.pid,
+    state: 'running',
+    runtime: {
+      state: 'live',
+      worker_id: before.runtime.worker_id,
+      worker_instance_id: before.runtime.worker_instance_id,
+    },
+  })
   expect(await session.screen()).toContain('before')
   await session.input('after')
   await session.untilScreen('after')
   const client = await session.attach()
   await client.until('before')
   expect(await it.call('session.runtime_inventory')).toEqual({
-    entries: [{ runtime_slot: `${session.id}.1`, claimed_session_id: session.id, worker_id: before.runtime.worker_id, worker_instance_id: before.runtime.worker_instance_id, status: 'managed' }],
+    entries: [
+      {
+        runtime_slot: `${session.id}.1`,
+        claimed_session_id: session.id,
+        worker_id: before.runtime.worker_id,
+        worker_instance_id: before.runtime.worker_instance_id,
+        status: 'managed',
+      },
+    ],
   })
 })
 
@@ -66,13 +83,25 @@ test('FC-d538: a killed worker is told as lost within seconds, its helpers are e
   const runtime = await session.identity()
   const { next } = await session.output()
   const waiting = await it.connect()
-  const wait = refused(waiting.call('session.output', { session_id: session.id, runtime, after_offset: String(next), max_bytes: 10, wait_ms: 8_000 }))
+  const wait = refused(
+    waiting.call('session.output', {
+      session_id: session.id,
+      runtime,
+      after_offset: String(next),
+      max_bytes: 10,
+      wait_ms: 8_000,
+    }),
+  )
   await until('the wait is there', () => waiting.socket.bytesWritten > 0)
   const started = monotonicMs()
   process.kill(session.worker().pid, 'SIGKILL')
   const lost = await events.until('session_runtime_lost')
   expect(monotonicMs() - started).toBeLessThan(8_000)
-  expect(lost.session).toMatchObject({ id: session.id, state: 'failed', runtime: { state: 'lost', loss_reason: 'runtime_lost' } })
+  expect(lost.session).toMatchObject({
+    id: session.id,
+    state: 'failed',
+    runtime: { state: 'lost', loss_reason: 'runtime_lost' },
+  })
   expect(lost.session.exit_code).toBeUndefined()
   expect((await wait).code).toBe('session_terminal_unavailable')
   await until('the helper is gone', () => !runs(helper))
@@ -105,7 +134,10 @@ test('a worker that is stopped but alive is a conflict that heals by itself; not
   process.kill(worker.pid, 'SIGSTOP')
   await it.start()
   try {
-    expect((await session.info()).runtime).toMatchObject({ state: 'conflict', loss_reason: 'runtime_supervision_ambiguous' })
+    expect((await session.info()).runtime).toMatchObject({
+      state: 'conflict',
+      loss_reason: 'runtime_supervision_ambiguous',
+    })
     expect((await refused(session.input('x'))).code).toBe('session_runtime_conflict')
     expect(look(worker.pid)?.startIdentity).toBe(worker.startIdentity)
   } finally {
@@ -126,7 +158,9 @@ test('a job whose recorded process is another one is a mismatch, and neither is 
   const file = await jobFile(it, session.id)
   const honest = readFileSync(file, 'utf8')
   const job = JSON.parse(honest)
-  writeFileSync(file, JSON.stringify({ ...job, pid: process.pid, start_identity: look(process.pid)?.startIdentity }), { mode: 0o600 })
+  writeFileSync(file, JSON.stringify({ ...job, pid: process.pid, start_identity: look(process.pid)?.startIdentity }), {
+    mode: 0o600,
+  })
   await it.start()
   expect((await session.info()).runtime).toMatchObject({ state: 'conflict', loss_reason: 'runtime_identity_mismatch' })
   expect((await refused(session.stop())).code).toBe('runtime_identity_mismatch')
@@ -134,7 +168,9 @@ test('a job whose recorded process is another one is a mismatch, and neither is 
   expect(runs(worker.pid)).toBe(true)
   expect((await session.info()).runtime.state).toBe('conflict')
   writeFileSync(file, honest, { mode: 0o600 })
-  await until('the true job is adopted', async () => (await session.info()).runtime.state === 'live', { deadlineMs: 15_000 })
+  await until('the true job is adopted', async () => (await session.info()).runtime.state === 'live', {
+    deadlineMs: 15_000,
+  })
 })
 
 test('an interrupted stop is replayed, and an interrupted removal finished', async () => {
@@ -155,8 +191,15 @@ test('an interrupted creation is compensated', async () => {
   const half = await it.program('/bin/cat', [])
   const unsent = await it.program('/bin/cat', [])
   await it.drop()
-  editRecord(it, half.id, (record) => ({ ...record, transaction: { kind: 'create', id: 't-1' }, info: { ...record.info, state: 'starting', runtime: { ...record.info.runtime, state: 'starting' } } }))
-  editRecord(it, unsent.id, (record) => ({ ...record, transaction: { kind: 'create', id: 't-2', initial_input: true } }))
+  editRecord(it, half.id, (record) => ({
+    ...record,
+    transaction: { kind: 'create', id: 't-1' },
+    info: { ...record.info, state: 'starting', runtime: { ...record.info.runtime, state: 'starting' } },
+  }))
+  editRecord(it, unsent.id, (record) => ({
+    ...record,
+    transaction: { kind: 'create', id: 't-2', initial_input: true },
+  }))
   await it.start()
   await until('both are gone', async () => (await it.call('session.list')).length === 0)
   await until('nothing of them is left', () => it.traces().length === 0, { show: () => it.traces() })
@@ -169,11 +212,23 @@ test('a worker no record manages is shown and left alone', async () => {
   const worker = session.worker()
   await it.drop()
   const file = metadata(it)
-  writeFileSync(file, readFileSync(file, 'utf8').split('\n').filter((line) => !line.includes(session.id)).join('\n'), { mode: 0o600 })
+  writeFileSync(
+    file,
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .filter((line) => !line.includes(session.id))
+      .join('\n'),
+    { mode: 0o600 },
+  )
   await it.start()
   expect(await it.call('session.list')).toEqual([])
   expect((await it.call('session.runtime_inventory')).entries).toEqual([
-    { runtime_slot: `${session.id}.1`, claimed_session_id: session.id, status: 'orphaned', reason: 'worker_without_session_record' },
+    {
+      runtime_slot: `${session.id}.1`,
+      claimed_session_id: session.id,
+      status: 'orphaned',
+      reason: 'worker_without_session_record',
+    },
   ])
   expect(runs(worker.pid)).toBe(true)
   process.kill(worker.pid, 'SIGTERM')

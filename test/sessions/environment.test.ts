@@ -4,17 +4,43 @@ import { baseEnvironment, environmentProblem } from '../../plugins/sessions/laun
 import { inputFragments, withoutPasteMarks } from '../../plugins/sessions/input-text.ts'
 import { station } from './station.ts'
 
-const read = (text: string): Map<string, string> => new Map(text.split('\r\n').flatMap((line) => (line.includes('=') ? [[line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)] as const] : [])))
+const read = (text: string): Map<string, string> =>
+  new Map(
+    text
+      .split('\r\n')
+      .flatMap((line) =>
+        line.includes('=') ? [[line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)] as const] : [],
+      ),
+  )
 
 test('FC-aa34: a session gets a clean environment with its own markers', async () => {
   const it = await station({
-    env: { CLAUDECODE: '1', TMUX: '/x,1,0', SECRET: 'x', NODE_OPTIONS: '--no-warnings', POHUNEK_PASS_NODE_OPTIONS: '--max-old-space-size=99', POHUNEK_CONTROLLER_TOKEN: 't', NOTIFY_SOCKET: '/n', LC_ALL: 'C', KEEP_ME: 'yes' },
+    env: {
+      CLAUDECODE: '1',
+      TMUX: '/x,1,0',
+      SECRET: 'x',
+      NODE_OPTIONS: '--no-warnings',
+      POHUNEK_PASS_NODE_OPTIONS: '--max-old-space-size=99',
+      POHUNEK_CONTROLLER_TOKEN: 't',
+      NOTIFY_SOCKET: '/n',
+      LC_ALL: 'C',
+      KEEP_ME: 'yes',
+    },
     environment: { allowlist: ['KEEP_*'], searchPath: [] },
   })
   const session = await it.program('/usr/bin/env', [], {}, ['[env]', 'MINE = "1"', 'POHUNEK_SESSION_ID = "forged"'])
   await session.ended()
   const env = read((await session.output()).bytes.toString())
-  for (const gone of ['CLAUDECODE', 'TMUX', 'SECRET', 'POHUNEK_CONTROLLER_TOKEN', 'NOTIFY_SOCKET', 'POHUNEK_PASS_NODE_OPTIONS', 'POHUNEK_TEST_ROOT']) expect(env.has(gone), gone).toBe(false)
+  for (const gone of [
+    'CLAUDECODE',
+    'TMUX',
+    'SECRET',
+    'POHUNEK_CONTROLLER_TOKEN',
+    'NOTIFY_SOCKET',
+    'POHUNEK_PASS_NODE_OPTIONS',
+    'POHUNEK_TEST_ROOT',
+  ])
+    expect(env.has(gone), gone).toBe(false)
   const info = await session.info()
   expect(env.get('KEEP_ME')).toBe('yes')
   expect(env.get('MINE')).toBe('1')
@@ -32,7 +58,11 @@ test('FC-aa34: a session gets a clean environment with its own markers', async (
 })
 
 test('the base environment follows allow list and removals', () => {
-  const base = baseEnvironment({ daemon: { PATH: '/bin', XDG_X: '1', WATCHDOG_PID: '1', INVOCATION_ID: '2', POHUNEK_ENV: '1', OTHER: 'o' }, allowlist: ['WATCHDOG_*', 'POHUNEK_ENV'], tmpdir: '/t' })
+  const base = baseEnvironment({
+    daemon: { PATH: '/bin', XDG_X: '1', WATCHDOG_PID: '1', INVOCATION_ID: '2', POHUNEK_ENV: '1', OTHER: 'o' },
+    allowlist: ['WATCHDOG_*', 'POHUNEK_ENV'],
+    tmpdir: '/t',
+  })
   expect(base).toEqual({ PATH: '/bin', XDG_X: '1', TMPDIR: '/t', TERM: 'xterm-256color', COLORTERM: 'truecolor' })
 })
 

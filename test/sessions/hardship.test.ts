@@ -14,7 +14,9 @@ test('FC-d3bf: a full disk refuses what it cannot keep, and hides nothing that w
   const before = it.traces()
   const error = await refused(it.create())
   expect(error.code).toBe('session_store_failed')
-  await until('the refused creation left nothing', () => it.traces().length === before.length, { show: () => it.traces() })
+  await until('the refused creation left nothing', () => it.traces().length === before.length, {
+    show: () => it.traces(),
+  })
   expect((await refused(session.call('session.rename', { name: 'after' }))).code).toBe('session_store_failed')
   expect((await refused(session.stop())).code).toBe('session_store_failed')
   expect(await session.info()).toMatchObject({ name: 'before', state: 'running' })
@@ -35,7 +37,8 @@ test('FC-cce3: neither failed nor finished sessions keep descriptors or terminal
   it.profile('broken', ['base = "shell"', 'program = "/bin/true"', 'args = ["x"]'])
   await it.call('session.remove', (await it.create({ agent: 'broken' })).id)
   const fds = descriptors()
-  for (let n = 0; n < 40; n++) expect((await refused(it.create({ agent: 'missing' }))).code).toBe('agent_binary_missing')
+  for (let n = 0; n < 40; n++)
+    expect((await refused(it.create({ agent: 'missing' }))).code).toBe('agent_binary_missing')
   const ids: string[] = []
   for (let n = 0; n < 20; n++) {
     const session = new Session(it, await it.create({ agent: 'broken' }))
@@ -55,7 +58,10 @@ test('five restarts leave the same descriptors, timers and workers', async () =>
   const settle = async (): Promise<[number, number]> => {
     await it.wire()
     await until('a spare is ready', () => it.workers().length === 2)
-    await until('it is connected', () => it.files('runtime').filter((path) => path.endsWith('control.sock')).length === 2)
+    await until(
+      'it is connected',
+      () => it.files('runtime').filter((path) => path.endsWith('control.sock')).length === 2,
+    )
     return [descriptors(), it.workers().length]
   }
   await settle()

@@ -48,7 +48,10 @@ test('rename and metadata are durable, told, and refused at their limits without
   }
   const { session: described } = await session.call('session.set_metadata', { metadata: { a: '1', b: '2' } })
   expect(described.metadata).toEqual({ a: '1', b: '2' })
-  expect((await session.call('session.set_metadata', { metadata: { a: null, c: 'x' } })).session.metadata).toEqual({ b: '2', c: 'x' })
+  expect((await session.call('session.set_metadata', { metadata: { a: null, c: 'x' } })).session.metadata).toEqual({
+    b: '2',
+    c: 'x',
+  })
   for (const metadata of [
     { ['k'.repeat(65)]: 'v' },
     { k: 'v'.repeat(4_097) },
@@ -62,7 +65,9 @@ test('rename and metadata are durable, told, and refused at their limits without
   const kept = await session.info()
   expect(kept).toMatchObject({ name: 'café'.normalize('NFC'), metadata: { b: '2', c: 'x' } })
   expect((await session.call('session.rename', { name: null })).session.name).toBeUndefined()
-  expect((await session.call('session.set_metadata', { metadata: { b: null, c: null } })).session.metadata).toBeUndefined()
+  expect(
+    (await session.call('session.set_metadata', { metadata: { b: null, c: null } })).session.metadata,
+  ).toBeUndefined()
 })
 
 test('list filters combine', async () => {
@@ -70,16 +75,25 @@ test('list filters combine', async () => {
   const a = await it.program('/bin/sleep', ['1000'], { metadata: { team: 'x', only: 'a' } })
   const b = await it.program('/bin/sh', ['-c', 'exit 3'], { metadata: { team: 'x' } })
   await b.ended()
-  const ids = async (...filters: unknown[]): Promise<string[]> => (await it.call('session.list', { filters })).map((found: { id: string }) => found.id)
+  const ids = async (...filters: unknown[]): Promise<string[]> =>
+    (await it.call('session.list', { filters })).map((found: { id: string }) => found.id)
   expect(await ids({ key: 'state', value: 'running' })).toEqual([a.id])
   expect(await ids({ key: 'state', value: 'failed' })).toEqual([b.id])
   expect(await ids({ key: 'metadata_eq', value: { key: 'team', value: 'x' } })).toEqual([a.id, b.id])
-  expect(await ids({ key: 'metadata_eq', value: { key: 'team', value: 'x' } }, { key: 'metadata_has', value: 'only' })).toEqual([a.id])
+  expect(
+    await ids({ key: 'metadata_eq', value: { key: 'team', value: 'x' } }, { key: 'metadata_has', value: 'only' }),
+  ).toEqual([a.id])
   expect(await ids({ key: 'metadata_has', value: 'constructor' })).toEqual([])
   expect(await ids({ key: 'id', value: b.id })).toEqual([b.id])
   expect(await ids({ key: 'agent', value: 'shell' })).toEqual([a.id, b.id])
   expect(await ids({ key: 'project', value: 'none' })).toEqual([])
   expect(await ids()).toEqual([a.id, b.id])
+  const first = await it.call('session.list', { limit: 1 })
+  expect(first.map((found: { id: string }) => found.id)).toEqual([a.id])
+  expect((await it.call('session.list', { limit: 5, after: a.id })).map((found: { id: string }) => found.id)).toEqual([
+    b.id,
+  ])
+  expect(await it.call('session.list', { after: b.id })).toEqual([])
 })
 
 test.each([
@@ -91,7 +105,12 @@ test.each([
   const it = await station()
   const events = await it.events()
   const session = await it.sh(script)
-  expect(await session.ended()).toMatchObject({ state, exit_code: code, runtime: { state: 'terminal' }, state_source: 'process' })
+  expect(await session.ended()).toMatchObject({
+    state,
+    exit_code: code,
+    runtime: { state: 'terminal' },
+    state_source: 'process',
+  })
   expect((await events.until('session_updated', (event) => event.session.state === state)).session.exit_code).toBe(code)
   expect(events.of('session_stopped')).toEqual([])
 })
@@ -102,7 +121,11 @@ test('FC-4e67: output written before anybody looked is kept after the end', asyn
   await session.ended()
   expect((await session.output()).bytes.toString()).toBe('early')
   expect(await session.screen()).toContain('early')
-  expect(await session.call('session.read', {})).toMatchObject({ text: 'early', source_used: 'visible', truncated: false })
+  expect(await session.call('session.read', {})).toMatchObject({
+    text: 'early',
+    source_used: 'visible',
+    truncated: false,
+  })
 })
 
 test('FC-e0e3: two stops at once end the program once, and both know how it ended', async () => {
@@ -128,13 +151,25 @@ test('removing a live session stops it first, and a second removal finds nothing
 test('the size is applied before the program starts, and a resize reaches it', async () => {
   const it = await station()
   const events = await it.events()
-  const session = await it.program('/bin/sh', ['-c', 'stty size; trap "stty size" WINCH; while :; do sleep 0.05; done'], { cols: 120, rows: 40 })
+  const session = await it.program(
+    '/bin/sh',
+    ['-c', 'stty size; trap "stty size" WINCH; while :; do sleep 0.05; done'],
+    { cols: 120, rows: 40 },
+  )
   await session.untilScreen('40 120')
   const { session: info } = await session.call('session.resize', { cols: 100, rows: 30 })
   expect(info).toMatchObject({ cols: 100, rows: 30 })
   await session.untilScreen('30 100')
   expect((await events.until('session_updated', (event) => event.session.cols === 100)).session.rows).toBe(30)
-  for (const size of [{ cols: 0, rows: 24 }, { cols: 80, rows: 0 }, { cols: 65_535, rows: 65_535 }, { cols: 70_000, rows: 24 }, { cols: -1, rows: 24 }, { cols: 80.5, rows: 24 }, { cols: '80', rows: 24 }]) {
+  for (const size of [
+    { cols: 0, rows: 24 },
+    { cols: 80, rows: 0 },
+    { cols: 65_535, rows: 65_535 },
+    { cols: 70_000, rows: 24 },
+    { cols: -1, rows: 24 },
+    { cols: 80.5, rows: 24 },
+    { cols: '80', rows: 24 },
+  ]) {
     expect((await refused(session.call('session.resize', size))).code).toBe('bad_request')
   }
   await session.stop()
@@ -146,7 +181,9 @@ test('a directory told with OSC 7 becomes the shown one', async () => {
   const events = await it.events()
   const session = await it.sh(`read go; printf '\\033]7;file://%s/tmp\\007' "$(hostname)"; sleep 1000`)
   await session.input('')
-  expect((await events.until('session_updated', (event) => event.session.cwd_source === 'osc7')).session.cwd).toBe('/tmp')
+  expect((await events.until('session_updated', (event) => event.session.cwd_source === 'osc7')).session.cwd).toBe(
+    '/tmp',
+  )
   await it.restart()
   expect(await session.info()).toMatchObject({ cwd: '/tmp', cwd_source: 'osc7' })
 })

@@ -24,10 +24,15 @@ async function withShell(text: string): Promise<Station> {
 }
 
 test('FC-a823: a program only the login shell knows is found, and finds its own helpers there', async () => {
-  const it = await withShell('#!/bin/sh\nPATH=/nowhere:$HOME/.local/bin:$PATH\necho noise; for arg; do last=$arg; done; eval "$last"\n')
+  const it = await withShell(
+    '#!/bin/sh\nPATH=/nowhere:$HOME/.local/bin:$PATH\necho noise; for arg; do last=$arg; done; eval "$last"\n',
+  )
   const tools = join(it.roots.home, '.local/bin')
   mkdirSync(tools, { recursive: true })
-  for (const [name, text] of [['agent', '#!/usr/bin/env helper\n'], ['helper', '#!/bin/sh\necho helped; sleep 1000\n']] as const) {
+  for (const [name, text] of [
+    ['agent', '#!/usr/bin/env helper\n'],
+    ['helper', '#!/bin/sh\necho helped; sleep 1000\n'],
+  ] as const) {
     writeFileSync(join(tools, name), text)
     chmodSync(join(tools, name), 0o700)
   }
@@ -48,12 +53,16 @@ test('FC-e4a2: a login shell that hangs is given up, without holding up other se
   expect(monotonicMs() - started).toBeLessThan(8_000)
   expect(error.code).toBe('agent_binary_missing')
   expect(error.body.msg).toContain('/usr/bin:/bin')
-  expect(it.log.some((entry) => entry.level === 'warn' && String(entry.fields['problem']).includes('3000 ms'))).toBe(true)
+  expect(it.log.some((entry) => entry.level === 'warn' && String(entry.fields['problem']).includes('3000 ms'))).toBe(
+    true,
+  )
   await until('the asked shell is gone', () => !carrying(it.roots.base).some((seen) => seen.argv.includes('40')))
 })
 
 test('FC-e4a2: a login shell that prints a lot and reads the terminal is tolerated', async () => {
-  const it = await withShell('#!/bin/sh\nhead -c 1000000 /dev/zero | tr "\\0" x\nread answer\nPATH=/opt/found:$PATH\nfor arg; do last=$arg; done; eval "$last"\n')
+  const it = await withShell(
+    '#!/bin/sh\nhead -c 1000000 /dev/zero | tr "\\0" x\nread answer\nPATH=/opt/found:$PATH\nfor arg; do last=$arg; done; eval "$last"\n',
+  )
   it.profile('unknown', ['base = "shell"', 'program = "not-there"'])
   const error = await refused(it.create({ agent: 'unknown' }))
   expect(error.body.msg).toContain('/opt/found')

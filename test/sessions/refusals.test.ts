@@ -23,7 +23,11 @@ const cases: [string, Record<string, unknown>, string, RegExp?][] = [
   ['a file as directory', { cwd: '/etc/passwd' }, 'cwd_failed', /\/etc\/passwd/],
   ['a home path', { cwd: '~/x' }, 'bad_request', /absolute/],
   ['a relative path', { cwd: 'x' }, 'bad_request', /absolute/],
-  ['too many metadata keys', { metadata: Object.fromEntries(Array.from({ length: 33 }, (_, n) => [`k${n}`, 'v'])) }, 'bad_request'],
+  [
+    'too many metadata keys',
+    { metadata: Object.fromEntries(Array.from({ length: 33 }, (_, n) => [`k${n}`, 'v'])) },
+    'bad_request',
+  ],
   ['metadata that is no text', { metadata: { a: 1 } }, 'bad_request'],
   ['a project', { project: 'p' }, 'bad_request', /worktrees plugin/],
   ['a branch', { branch: 'b' }, 'bad_request', /worktrees plugin/],
@@ -50,7 +54,9 @@ test('FC-94ef: a display name never becomes a file name', async () => {
     await it.call('session.remove', info.id)
   }
   expect((await it.create({ name: '  \n'.trim() })).name).toBeUndefined()
-  expect(it.files('state').filter((path) => !path.includes('logs/') && !/s-[0-9A-Z]{26}|jobs|workers/.test(path))).toEqual(before.filter((path) => !/jobs|workers/.test(path)))
+  expect(
+    it.files('state').filter((path) => !path.includes('logs/') && !/s-[0-9A-Z]{26}|jobs|workers/.test(path)),
+  ).toEqual(before.filter((path) => !/jobs|workers/.test(path)))
 })
 
 test('a program that cannot run is named, and nothing is left', async () => {
@@ -73,7 +79,7 @@ test('a program that cannot run is named, and nothing is left', async () => {
   expect(it.traces()).toEqual([])
 })
 
-test('the caller\'s search path finds what the daemon\'s does not', async () => {
+test("the caller's search path finds what the daemon's does not", async () => {
   const it = await station()
   const tool = join(it.roots.work, 'only-here')
   writeFileSync(tool, '#!/bin/sh\necho found me\nsleep 1000\n')
@@ -81,7 +87,9 @@ test('the caller\'s search path finds what the daemon\'s does not', async () => 
   it.profile('tool', ['base = "shell"', 'program = "only-here"'])
   expect((await refused(it.create({ agent: 'tool' }))).code).toBe('agent_binary_missing')
   const info = await it.create({ agent: 'tool', search_path: `relative:${it.roots.work}` })
-  await until('the tool runs', async () => (await it.call('session.read', { session_id: info.id })).text.includes('found me'))
+  await until('the tool runs', async () =>
+    (await it.call('session.read', { session_id: info.id })).text.includes('found me'),
+  )
 })
 
 test('an unreadable or missing shell is a typed refusal', async () => {
@@ -110,10 +118,22 @@ test.each([
   ['a wrong type', ['base = "shell"', 'args = "x"'], 0o600, 'invalid_profile', /args/],
   ['broken TOML', ['base = '], 0o600, 'invalid_profile', /line 1/],
   ['a file others may write', ['base = "shell"'], 0o666, 'invalid_profile', /others may write/],
-  ['a pin on a built-in base', ['base = "shell"', 'package = "p"', `digest = "sha256:${'0'.repeat(64)}"`], 0o600, 'invalid_profile', /package/],
+  [
+    'a pin on a built-in base',
+    ['base = "shell"', 'package = "p"', `digest = "sha256:${'0'.repeat(64)}"`],
+    0o600,
+    'invalid_profile',
+    /package/,
+  ],
   ['half a pin', ['base = "shell"', 'package = "p"'], 0o600, 'invalid_profile', /digest/],
   ['a runtime nobody installed', ['base = "codex"'], 0o600, 'runtime_not_installed', /codex/],
-  ['a secret of the wrong type', ['base = "shell"', '[env]', 'TOKEN = 12345678'], 0o600, 'invalid_profile', /^(?!.*12345678).*TOKEN/],
+  [
+    'a secret of the wrong type',
+    ['base = "shell"', '[env]', 'TOKEN = 12345678'],
+    0o600,
+    'invalid_profile',
+    /^(?!.*12345678).*TOKEN/,
+  ],
   ['a profile that is too large', ['base = "shell"', `# ${'x'.repeat(70_000)}`], 0o600, 'invalid_profile', /65536/],
 ] as const)('a profile with %s is refused by file and key', async (_, lines, mode, code, words) => {
   const it = await station()

@@ -2,11 +2,20 @@
  * A daemon inside the test: the real kernel with its record log, the sessions and packages plugins, the real supervisor
  * and real workers, on private roots. It can be dropped and started again on the same roots.
  */
-import { mkdirSync, readdirSync, existsSync, writeFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { buildSync } from 'esbuild'
 import { onTestFinished } from 'vitest'
-import { boot, listen, Scope, systemClock, type Bootable, type DaemonConfig, type RecordTables, type RunningKernel } from '../../kernel/index.ts'
+import {
+  boot,
+  listen,
+  Scope,
+  systemClock,
+  type Bootable,
+  type DaemonConfig,
+  type RecordTables,
+  type RunningKernel,
+} from '../../kernel/index.ts'
 import { resolvePaths } from '../../kernel/paths.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
 import { openTables } from '../../kernel/store/record-log.ts'
@@ -21,26 +30,31 @@ import { Session } from '../harness/session.ts'
 import { until } from '../harness/wait.ts'
 import { Events, Wire, type Answer } from '../harness/wire.ts'
 
-let bundle: string | undefined
-/** The worker as one file, built once per test process: starting it from TypeScript sources is not what users run. */
+const BUNDLE = join(REPOSITORY, 'node_modules/.cache/pohunek-sessiond-test.cjs')
+let bundled = false
+/** The worker as one file, built once per test process and put in place whole: several processes share the path. */
 function workerBundle(): string {
-  if (bundle === undefined || !existsSync(bundle)) {
-    const outfile = join(REPOSITORY, 'node_modules/.cache', `pohunek-sessiond-test-${process.pid}.cjs`)
-    buildSync({
-      absWorkingDir: REPOSITORY,
-      entryPoints: ['main/worker.ts'],
-      outfile,
-      bundle: true,
-      platform: 'node',
-      target: 'node20.19',
-      format: 'cjs',
-      external: ['koffi', '*.node'],
-      define: { POHUNEK_VERSION: '"0.0.0-test"', 'import.meta.url': 'undefined' },
-      logLevel: 'error',
-    })
-    bundle = outfile
-  }
-  return bundle
+  if (bundled) return BUNDLE
+  const { outputFiles } = buildSync({
+    absWorkingDir: REPOSITORY,
+    entryPoints: ['main/worker.ts'],
+    write: false,
+    bundle: true,
+    platform: 'node',
+    target: 'node20.19',
+    format: 'cjs',
+    external: ['koffi', '*.node'],
+    define: { POHUNEK_VERSION: '"0.0.0-test"', 'import.meta.url': 'undefined' },
+    logLevel: 'error',
+  })
+  const [built] = outputFiles
+  if (built === undefined) throw new Error('the worker was not built')
+  mkdirSync(dirname(BUNDLE), { recursive: true })
+  const staged = `${BUNDLE}.${process.pid}`
+  writeFileSync(staged, built.contents)
+  renameSync(staged, BUNDLE)
+  bundled = true
+  return BUNDLE
 }
 
 export interface StationOptions {
@@ -82,7 +96,13 @@ export class Station {
     const paths = resolvePaths(env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: '/tmp' })
     for (const path of [paths.runtime, paths.config, paths.data, paths.state, paths.cache, paths.logs]) privateDir(path)
     const log = memoryLog(this.log)
-    const tables = openTables({ file: join(paths.data, 'metadata.jsonl'), schema: { current: 9 }, migrations: {}, clock: systemClock, log })
+    const tables = openTables({
+      file: join(paths.data, 'metadata.jsonl'),
+      schema: { current: 9 },
+      migrations: {},
+      clock: systemClock,
+      log,
+    })
     scope.defer('tables', () => tables.close())
     const worker: SessionEdges['worker'] = (given) => ({
       executable: process.execPath,
@@ -156,9 +176,21 @@ export class Station {
   }
 
   /** A session that runs `program`. */
-  async program(program: string, args: readonly string[] = [], params: Record<string, unknown> = {}, rules: readonly string[] = []): Promise<Session> {
-    const name = `p-${Buffer.from(JSON.stringify([program, args, rules])).toString('hex').slice(-40)}`
-    this.profile(name, ['base = "shell"', `program = ${JSON.stringify(program)}`, `args = ${JSON.stringify(args)}`, ...rules])
+  async program(
+    program: string,
+    args: readonly string[] = [],
+    params: Record<string, unknown> = {},
+    rules: readonly string[] = [],
+  ): Promise<Session> {
+    const name = `p-${Buffer.from(JSON.stringify([program, args, rules]))
+      .toString('hex')
+      .slice(-40)}`
+    this.profile(name, [
+      'base = "shell"',
+      `program = ${JSON.stringify(program)}`,
+      `args = ${JSON.stringify(args)}`,
+      ...rules,
+    ])
     return new Session(this, await this.create({ agent: name, ...params }))
   }
   sh(script: string, params: Record<string, unknown> = {}): Promise<Session> {
@@ -190,7 +222,9 @@ export class Station {
   /** Files and processes that belong to any session. */
   traces(): string[] {
     const ids = /s-[0-9A-HJKMNP-TV-Z]{26}/
-    const files = (['runtime', 'state', 'cache'] as const).flatMap((root) => this.files(root).filter((it) => ids.test(it)))
+    const files = (['runtime', 'state', 'cache'] as const).flatMap((root) =>
+      this.files(root).filter((it) => ids.test(it)),
+    )
     return [...files, ...this.processes().map((it) => show([it]))]
   }
 
@@ -201,8 +235,12 @@ export class Station {
       for (const { id } of await this.call('session.list')) await this.call('session.remove', id)
       for (const it of this.#kept.splice(0)) it.close()
       await this.drop()
-      await until('all workers are gone', () => this.processes().length === 0, { deadlineMs: 5_000 }).catch(() => undefined)
-      const errors = this.log.filter((it) => it.level === 'error').map((it) => `log: ${it.message} ${JSON.stringify(it.fields, errorText)}`)
+      await until('all workers are gone', () => this.processes().length === 0, { deadlineMs: 5_000 }).catch(
+        () => undefined,
+      )
+      const errors = this.log
+        .filter((it) => it.level === 'error')
+        .map((it) => `log: ${it.message} ${JSON.stringify(it.fields, errorText)}`)
       return [...this.traces(), ...(this.options.allowErrors === true ? [] : errors)]
     } finally {
       for (const it of this.#kept.splice(0)) it.close()
@@ -227,21 +265,35 @@ function fillable(tables: RecordTables, disk: { readonly now: boolean }): Record
         },
         get: (key) => table.get(key),
         values: () => table.values(),
-        put: (record) => (disk.now ? Promise.reject(coreFaults.io_error({ what: 'metadata.jsonl', problem: 'no space left on device' })) : table.put(record)),
-        delete: (key) => (disk.now ? Promise.reject(coreFaults.io_error({ what: 'metadata.jsonl', problem: 'no space left on device' })) : table.delete(key)),
+        put: (record) =>
+          disk.now
+            ? Promise.reject(coreFaults.io_error({ what: 'metadata.jsonl', problem: 'no space left on device' }))
+            : table.put(record),
+        delete: (key) =>
+          disk.now
+            ? Promise.reject(coreFaults.io_error({ what: 'metadata.jsonl', problem: 'no space left on device' }))
+            : table.delete(key),
       }
     },
   }
 }
 
-const errorText = (_: string, value: unknown): unknown => (value instanceof Error ? (value.stack ?? value.message) : value)
+const errorText = (_: string, value: unknown): unknown =>
+  value instanceof Error ? (value.stack ?? value.message) : value
 
 /** A station that ends with the running test, and fails it when something of a session is left. */
 export async function station(options: StationOptions = {}): Promise<Station> {
   const it = new Station(makeRoots(), options)
   onTestFinished(async ({ task }) => {
     const left = await it.end(task.result?.state === 'fail')
-    if (task.result?.state === 'fail') console.error(it.log.filter((entry) => entry.level !== 'debug').map((entry) => `${entry.level} ${entry.message} ${JSON.stringify(entry.fields, errorText)}`).join('\n').slice(-6_000))
+    if (task.result?.state === 'fail')
+      console.error(
+        it.log
+          .filter((entry) => entry.level !== 'debug')
+          .map((entry) => `${entry.level} ${entry.message} ${JSON.stringify(entry.fields, errorText)}`)
+          .join('\n')
+          .slice(-6_000),
+      )
     if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}`)
   }, 60_000)
   await it.start()

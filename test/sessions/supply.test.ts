@@ -8,7 +8,10 @@ test('a spare worker becomes the next session, and another one takes its place',
   const it = await station({ spares: 1 })
   await until('a spare runs', () => it.workers().length === 1)
   const [spare] = it.workers()
-  await until('the spare is ready', () => it.log.length > 0 && it.files('runtime').some((path) => path.endsWith('control.sock')))
+  await until(
+    'the spare is ready',
+    () => it.log.length > 0 && it.files('runtime').some((path) => path.endsWith('control.sock')),
+  )
   const session = new Session(it, await it.create({ agent: 'shell' }))
   await until('the spare is replaced', () => it.workers().length === 2)
   const mine = session.worker()
@@ -27,7 +30,9 @@ test('a spare that dies is replaced and leaves nothing', async () => {
   if (spare === undefined) throw new Error('no spare')
   await until('it is negotiated', () => it.files('runtime').some((path) => path.endsWith('control.sock')))
   process.kill(spare.pid, 'SIGKILL')
-  await until('another one runs', () => it.workers().some((worker) => worker.pid !== spare.pid && runs(worker.pid)), { deadlineMs: 15_000 })
+  await until('another one runs', () => it.workers().some((worker) => worker.pid !== spare.pid && runs(worker.pid)), {
+    deadlineMs: 15_000,
+  })
   expect((await it.create()).state).toBe('running')
 })
 

@@ -14,7 +14,7 @@ export function reference(columns: number, rows: number, scrollback = 1_000): Re
   const emulator = createEmulator(columns, rows, scrollback)
   const buffers = emulator.core._bufferService.buffers
   const modes = new StickyModes(emulator.parser, { alternateActive: () => buffers.active === buffers.alt, cwdReported: () => {} })
-  emulator.onTitleChange((title) => (modes.title = title))
+  emulator.onTitleChange((title) => (modes.title = title.slice(0, 4_096)))
   return { emulator, modes, feed: (bytes) => emulator.core._inputHandler.parse(typeof bytes === 'string' ? Buffer.from(bytes) : bytes) }
 }
 

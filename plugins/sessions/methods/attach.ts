@@ -10,20 +10,25 @@ export const attach =
   async (params, call) => {
     const session = host.registry.get(params.session_id)
     const { origin_session_id, origin_worker_id, initial_dimensions, history_rows } = params
-    if (origin_session_id === session.id && origin_worker_id === session.record.worker.worker_id) throw faults.attach_self_feedback({ id: session.id })
+    if (origin_session_id === session.id && origin_worker_id === session.record.worker.worker_id)
+      throw faults.attach_self_feedback({ id: session.id })
     const size = initial_dimensions === undefined ? undefined : terminalSize(initial_dimensions)
     const link = session.running()
-    if (!link.negotiated.capabilities.includes('attach_snapshot')) throw faults.attach_snapshot_unsupported({ id: session.id })
+    if (!link.negotiated.capabilities.includes('attach_snapshot'))
+      throw faults.attach_snapshot_unsupported({ id: session.id })
     try {
       const stream = await host.attachments.prepare(session, {
         ...(size === undefined ? {} : { dimensions: { columns: size.cols, rows: size.rows } }),
         ...(history_rows === undefined ? {} : { historyRows: Math.max(0, history_rows) }),
       })
       // Only a caller on this machine can reach the worker's socket.
-      const direct = params.direct === true && call.local ? { socket_path: stream.socketPath, token: stream.token } : undefined
+      const direct =
+        params.direct === true && call.local ? { socket_path: stream.socketPath, token: stream.token } : undefined
       return { stream_id: stream.id, ...(direct === undefined ? {} : { direct }) }
     } catch (failure) {
       const fault = workerFault(session.id, failure)
-      throw (fault as { code?: unknown }).code === 'worker_invalid_state' ? faults.session_not_running({ id: session.id }, failure) : fault
+      throw (fault as { code?: unknown }).code === 'worker_invalid_state'
+        ? faults.session_not_running({ id: session.id }, failure)
+        : fault
     }
   }

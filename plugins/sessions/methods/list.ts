@@ -6,10 +6,19 @@ import type { SessionInfo, SessionListFilter } from '../types.ts'
 export const list =
   (registry: Registry): Handler<(typeof contract.methods)['session.list']> =>
   (params) => {
-    const filters = params?.filters ?? []
+    const { filters = [], limit, after } = params ?? {}
     const all = registry.list()
-    return filters.length === 0 ? (all as SessionInfo[]) : all.filter((it) => filters.every((filter) => matches(it, filter)))
+    const found = filters.length === 0 ? all : all.filter((it) => filters.every((filter) => matches(it, filter)))
+    return (limit === undefined && after === undefined ? found : page(found, limit, after)) as SessionInfo[]
   }
+
+/** Pure. Ordered by id, so that a page is found again even when the session it ended with is gone. */
+export function page(all: readonly SessionInfo[], limit = all.length, after = ''): SessionInfo[] {
+  return all
+    .filter((it) => it.id > after)
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+    .slice(0, limit)
+}
 
 /** Pure. */
 export function matches(info: SessionInfo, filter: SessionListFilter): boolean {

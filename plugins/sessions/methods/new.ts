@@ -18,9 +18,14 @@ export const newSession =
     try {
       await deliverInitialInput(host, session, input, params.accept_startup_grace === true)
     } catch (failure) {
-      await session.enqueue(() => removeSession(host, session, false)).catch((problem: unknown) => {
-        host.log.error({ session_id: session.id, err: problem }, 'a session without its first input could not be rolled back')
-      })
+      await session
+        .enqueue(() => removeSession(host, session, false))
+        .catch((problem: unknown) => {
+          host.log.error(
+            { session_id: session.id, err: problem },
+            'a session without its first input could not be rolled back',
+          )
+        })
       throw failure
     }
     await session.enqueue(async () => {

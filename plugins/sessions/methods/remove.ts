@@ -11,7 +11,10 @@ export const removeAcceptingUnconfirmed = (host: Host): Remove => removal(host, 
 function removal(host: Host, accept: boolean): Remove {
   return async (id) => {
     const session = host.registry.get(id)
-    const { stopped, accepted } = await tracked(host, session.enqueue(() => removeSession(host, session, accept)))
+    const { stopped, accepted } = await tracked(
+      host,
+      session.enqueue(() => removeSession(host, session, accept)),
+    )
     return {
       removed: true,
       stopped,
@@ -23,8 +26,11 @@ function removal(host: Host, accept: boolean): Remove {
             accepted_unconfirmed_processes: accepted.map((it) => ({
               pid: it.pid,
               start_identity: it.startIdentity,
-              // eslint-disable-next-line no-control-regex
-              command: it.command.replace(/[^\x20-\x7e]/g, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`),
+
+              command: it.command.replace(
+                /[^\x20-\x7e]/g,
+                (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`,
+              ),
             })),
           }),
     }

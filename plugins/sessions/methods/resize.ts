@@ -26,7 +26,9 @@ export const resize =
       resized(host, session, dimensions)
     } catch (failure) {
       const fault = workerFault(session.id, failure)
-      throw (fault as { code?: unknown }).code === 'worker_invalid_state' ? faults.session_not_running({ id: session.id }, failure) : fault
+      throw (fault as { code?: unknown }).code === 'worker_invalid_state'
+        ? faults.session_not_running({ id: session.id }, failure)
+        : fault
     }
     return { session: session.info }
   }

@@ -8,5 +8,10 @@ export const stop =
   (host: Host, settle: Settle): Handler<(typeof contract.methods)['session.stop']> =>
   async (id) => {
     const session = host.registry.get(id)
-    return { stopped: await tracked(host, session.enqueue(() => stopSession(host, session, settle))) }
+    return {
+      stopped: await tracked(
+        host,
+        session.enqueue(() => stopSession(host, session, settle)),
+      ),
+    }
   }
