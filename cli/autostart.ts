@@ -71,7 +71,7 @@ async function launch(roots: Roots, env: Environment, installation: Installation
   const child = spawn(installation.daemon, ['--ready-fd', '3'], {
     detached: true,
     cwd: '/',
-    env: env as NodeJS.ProcessEnv,
+    env: env,
     stdio: ['ignore', log ?? 'ignore', log ?? 'ignore', 'pipe'],
   })
   const ready = child.stdio[3] as Readable

@@ -75,13 +75,33 @@ function start(cli: Cli): Command {
 /** The daemon as a child that gets our signals; answers its exit code. */
 function foreground(cli: Cli): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(cli.installation.daemon, [], { stdio: 'inherit', env: cli.env as NodeJS.ProcessEnv })
+    const child = spawn(cli.installation.daemon, [], { stdio: 'inherit', env: cli.env })
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
     // The terminal sends SIGINT to both; the daemon's end is ours.
     process.on('SIGINT', () => undefined)
     child.once('error', (failure) => reject(faults.daemon_spawn_failed({ problem: failure.message }, failure)))
     child.once('exit', (code, signal) => resolve(code ?? (signal === null ? 1 : 128)))
   })
+}
+
+/** Ends the daemon of a runtime root and waits for its end; answers its pid, undefined when none runs. */
+export async function endDaemon(runtime: string): Promise<number | undefined> {
+  const pid = lockHolder(runtime)
+  if (pid === undefined) return undefined
+  try {
+    process.kill(pid, 'SIGTERM')
+  } catch (failure) {
+    throw faults.io_error(
+      { what: `pid ${pid}`, problem: (failure as NodeJS.ErrnoException).code ?? 'cannot be signalled' },
+      failure,
+    )
+  }
+  const end = monotonicMs() + STOP_MS
+  while (lockHolder(runtime) === pid) {
+    if (monotonicMs() > end) throw faults.daemon_stop_failed({ pid, ms: STOP_MS })
+    await pause(POLL_MS)
+  }
+  return pid
 }
 
 function stop(cli: Cli): Command {
@@ -92,21 +112,8 @@ function stop(cli: Cli): Command {
     flags: [JSON_FLAG],
     json: true,
     async run(): Promise<Outcome> {
-      const pid = lockHolder(cli.roots.runtime)
+      const pid = await endDaemon(cli.roots.runtime)
       if (pid === undefined) return { ok: { stopped: false }, human: [line('no daemon is running')] }
-      try {
-        process.kill(pid, 'SIGTERM')
-      } catch (failure) {
-        throw faults.io_error(
-          { what: `pid ${pid}`, problem: (failure as NodeJS.ErrnoException).code ?? 'cannot be signalled' },
-          failure,
-        )
-      }
-      const end = monotonicMs() + STOP_MS
-      while (lockHolder(cli.roots.runtime) === pid) {
-        if (monotonicMs() > end) throw faults.daemon_stop_failed({ pid, ms: STOP_MS })
-        await pause(POLL_MS)
-      }
       return { ok: { stopped: true, pid }, human: [line(`daemon stopped (pid ${pid}); sessions keep running`)] }
     },
   }

@@ -34,6 +34,11 @@ export const faults = catalogue({
     say: (d: { path: string; problem: string }) => `${d.path} ${d.problem}`,
     recover: 'set XDG_RUNTIME_DIR to a directory of yours, or remove this one',
   },
+  service_unsupported: {
+    class: 'configuration',
+    say: (d: { platform: string }) => `services are not supported on ${d.platform} in this release`,
+    recover: 'pohunek starts a daemon when it needs one',
+  },
   missing_env: { class: 'configuration', say: (d: { name: string }) => `${d.name} is not set`, recover: 'set it' },
   worker_stream_failed: { class: 'transport', say: (d: { problem: string }) => d.problem, recover: 'attach again' },
   io_error: { class: 'runtime', say: (d: { what: string; problem: string }) => `${d.what}: ${d.problem}` },

@@ -33,6 +33,6 @@ export function err(text: string): void {
 
 /** Ends the process without the work of a Node shutdown; nothing may be buffered. */
 export function leave(code: number): never {
-  const { reallyExit } = process as unknown as { reallyExit(code: number): never }
+  const { reallyExit } = process as unknown as { reallyExit(this: void, code: number): never }
   return reallyExit(code)
 }

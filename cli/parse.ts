@@ -1,10 +1,17 @@
 /**
- * Arguments to a command and its input, strictly and without coercion: `--name 007` stays "007". Pure.
- * An unknown flag, a missing value or a superfluous argument is a usage problem and never another meaning.
+ * Arguments to a command and its input, through cac: the one command the line names is declared to it from the command's
+ * data. cac takes more than it should (it reads numbers, folds spellings, guesses at missing values), so each word is put
+ * to it in a form it can take in one way only. Pure.
+ * Invariants
+ *  1. A value reaches the command as it was typed: cac sees it behind a mark and reads no number and no flag in it.
+ *  2. A flag counts in a declared spelling only; all spellings of one flag are one name to cac.
+ *  3. An unknown flag, a missing value or a superfluous argument is a usage problem and never another meaning.
  */
-import type { Argument, Command, Flag, Input } from '../protocol/command.ts'
+import { cac } from 'cac'
+import type { Command, Flag, Input } from '../protocol/command.ts'
+import { checkedInput, inputOf, quoted, Usage, type Given } from './input.ts'
 
-export interface Globals {
+interface Globals {
   readonly host: string
   readonly help: boolean
   readonly version: boolean
@@ -18,8 +25,17 @@ export type Parsed =
   | { readonly group: readonly string[]; readonly globals: Globals }
   | { readonly problem: string; readonly json: boolean; readonly command?: Command }
 
-const NO_VALUE = Symbol('flag')
-type Given = Map<string, (string | typeof NO_VALUE)[]>
+/** Flags every command takes, anywhere before `--`; the last one counts. */
+export const GLOBAL_FLAGS: readonly Flag[] = [
+  { name: 'host', value: 'name', repeat: true, about: 'the host; only local in this release' },
+  {
+    name: 'no-start',
+    repeat: true,
+    about: 'do not start a daemon when none answers (also POHUNEK_NO_START=1)',
+  },
+  { name: 'help', short: 'h', repeat: true, about: 'this' },
+  { name: 'version', short: 'V', repeat: true, about: 'the version' },
+]
 
 export function parse(commands: readonly Command[], argv: readonly string[]): Parsed {
   const end = argv.indexOf('--')
@@ -33,55 +49,40 @@ export function parse(commands: readonly Command[], argv: readonly string[]): Pa
   }
 }
 
-class Usage extends Error {
-  readonly command: Command | undefined
-  constructor(problem: string, command?: Command) {
-    super(problem)
-    this.command = command
-  }
+function parseStrictly(commands: readonly Command[], argv: readonly string[]): Parsed {
+  const { command, words, rest } = findCommand(commands, argv)
+  const { positional, given } = readWithCac(command, rest)
+  const globals = globalsOf(given)
+  if (command === undefined) return { group: words, globals }
+  if (globals.help) return { command, input: inputOf(command, [], new Map()), globals }
+  return { command, input: checkedInput(command, positional, given), globals }
 }
 
-function parseStrictly(commands: readonly Command[], argv: readonly string[]): Parsed {
-  const global = { host: 'local', help: false, version: false, noStart: false }
-  const rest = [...argv]
+/** The command whose words come first, only global flags between them; `rest` is the line without those words. */
+function findCommand(
+  commands: readonly Command[],
+  argv: readonly string[],
+): { command: Command | undefined; words: readonly string[]; rest: readonly string[] } {
+  const flags = byName(GLOBAL_FLAGS)
   const words: string[] = []
-  let command: Command | undefined
-  // Words up to the command; only global flags may stand between them.
-  while (command === undefined && rest.length > 0) {
-    const token = rest[0] as string
-    if (takeGlobal(rest, global)) continue
-    if (token.startsWith('-')) throw new Usage(`unknown option ${quoted(token)} before a command`)
-    const next = [...words, token]
-    if (!commands.some((it) => startsWith(it, next))) {
-      throw new Usage(
-        words.length === 0 ? `unknown command ${quoted(token)}` : `unknown command ${quoted(next.join(' '))}`,
-      )
+  const globals: string[] = []
+  for (let at = 0; at < argv.length; at++) {
+    const token = argv[at] as string
+    if (token.startsWith('-')) {
+      const { name, value } = split(token)
+      const flag = flags.get(name)
+      if (flag === undefined) throw new Usage(`unknown option ${quoted(token)} before a command`)
+      globals.push(token)
+      if (flag.value !== undefined && value === undefined && at + 1 < argv.length) globals.push(argv[++at] as string)
+      continue
     }
     words.push(token)
-    rest.shift()
-    command = commands.find((it) => it.path.length === words.length && startsWith(it, words))
+    const possible = commands.filter((it) => startsWith(it, words))
+    if (possible.length === 0) throw new Usage(`unknown command ${quoted(words.join(' '))}`)
+    const command = possible.find((it) => it.path.length === words.length)
+    if (command !== undefined) return { command, words, rest: [...globals, ...argv.slice(at + 1)] }
   }
-  if (command === undefined) return { group: words, globals: global }
-
-  const found = command
-  const given: Given = new Map()
-  const positional: string[] = []
-  const flags = new Map(found.flags.flatMap((it) => names(it).map((name) => [name, it] as const)))
-  while (rest.length > 0) {
-    if (takeGlobal(rest, global)) continue
-    const token = rest.shift() as string
-    if (token === '--') {
-      positional.push(...rest.splice(0))
-    } else if (token.startsWith('-') && token !== '-') takeFlag(found, flags, token, rest, given)
-    else positional.push(token)
-  }
-  if (global.help) return { command: found, input: inputOf(found, [], new Map()), globals: global }
-  checkArguments(found, positional)
-  const input = inputOf(found, positional, given)
-  checkExclusive(found, input)
-  const problem = found.check?.(input)
-  if (problem !== undefined) throw new Usage(problem, found)
-  return { command: found, input, globals: global }
+  return { command: undefined, words, rest: globals }
 }
 
 function startsWith(command: Command, words: readonly string[]): boolean {
@@ -91,111 +92,118 @@ function startsWith(command: Command, words: readonly string[]): boolean {
   })
 }
 
-/** Takes a global flag off the front. */
-function takeGlobal(
-  rest: string[],
-  global: { host: string; help: boolean; version: boolean; noStart: boolean },
-): boolean {
-  const token = rest[0] as string
-  if (token === '--help' || token === '-h') global.help = true
-  else if (token === '--version' || token === '-V') global.version = true
-  else if (token === '--no-start') global.noStart = true
-  else if (token === '--host') {
-    const value = rest[1]
-    if (value === undefined || value === '' || value.startsWith('-')) throw new Usage('--host needs a value')
-    global.host = value
-    rest.shift()
-  } else if (token.startsWith('--host=')) {
-    global.host = token.slice('--host='.length)
-    if (global.host === '') throw new Usage('--host needs a value')
-  } else return false
-  rest.shift()
-  return true
+interface Read {
+  readonly positional: readonly string[]
+  readonly given: Given
 }
 
-const names = (flag: Flag): string[] => [
-  `--${flag.name}`,
-  ...(flag.aliases ?? []).map((it) => `--${it}`),
-  ...(flag.short === undefined ? [] : [`-${flag.short}`]),
-]
+/** What cac makes of the line; `command` is undefined where only global flags may stand. Throws Usage. */
+function readWithCac(command: Command | undefined, line: readonly string[]): Read {
+  const declared = command ?? { path: [], arguments: [], flags: [] }
+  const flags = [...declared.flags, ...GLOBAL_FLAGS]
+  const { tokens, unknown } = shield(flags, line, command)
+  const cli = cac('pohunek')
+  // cac knows commands of one word only; ours was found by its words and is the unnamed one here.
+  const its = cli.command(declared.arguments.map((it) => (it.optional ? `[${it.name}]` : `<${it.name}>`)).join(' '))
+  for (const it of flags) its.option(`--${keyOf(it)}${it.value === undefined ? '' : ` <${it.value}>`}`, it.about)
+  const { args, options } = cli.parse(['', '', ...tokens], { run: false })
+  if (refuses(() => its.checkUnknownOptions())) throw new Usage(`unknown option ${quoted(unknown[0] ?? '')}`, command)
+  const given = new Map<string, readonly (string | undefined)[]>()
+  for (const flag of flags) {
+    const held: unknown = options[keyOf(flag)]
+    if (held !== undefined) given.set(flag.name, valuesOf(flag, Array.isArray(held) ? held : [held], command))
+  }
+  const positional = args.map(unmarked)
+  if (given.has('help')) return { positional: [], given }
+  if (refuses(() => its.checkRequiredArgs())) {
+    const missing = declared.arguments.filter((it) => !it.optional)[positional.length]
+    throw new Usage(`${declared.path.join(' ')} needs <${missing?.name ?? ''}>`, command)
+  }
+  if (refuses(() => its.checkUnusedArgs()))
+    throw new Usage(`unexpected argument ${quoted(positional[declared.arguments.length] ?? '')}`, command)
+  return { positional, given }
+}
 
-function takeFlag(
-  command: Command,
-  flags: ReadonlyMap<string, Flag>,
-  token: string,
-  rest: string[],
-  given: Given,
-): void {
+function valuesOf(flag: Flag, held: readonly unknown[], command: Command | undefined): readonly (string | undefined)[] {
+  if (held.length > 1 && !flag.repeat) throw new Usage(`--${flag.name} is given twice`, command)
+  if (flag.value === undefined) return held.map(() => undefined)
+  // cac puts `true` where no value followed. A value that begins with a dash needs `=`: without it it is more likely the
+  // next flag behind a forgotten value.
+  const values = held.filter((it) => typeof it === 'string').map(unmarked)
+  if (values.length < held.length) throw new Usage(`--${flag.name} needs a value`, command)
+  return values
+}
+
+/** A character no argument can hold, before each value: cac then has nothing to coerce. */
+const MARK = '\0'
+const unmarked = (text: string): string => text.slice(MARK.length)
+
+/** The line as cac takes it in one way only, and the flags in it that were never declared. */
+function shield(
+  flags: readonly Flag[],
+  line: readonly string[],
+  command: Command | undefined,
+): { tokens: readonly string[]; unknown: readonly string[] } {
+  const known = byName(flags)
+  const end = line.indexOf('--')
+  const before = end === -1 ? line : line.slice(0, end)
+  const unknown: string[] = []
+  const tokens = before.map((token) => {
+    if (!isFlag(token)) return MARK + token
+    const { name, value } = split(token)
+    const flag = known.get(name)
+    if (flag === undefined) {
+      unknown.push(name)
+      return `--${MARK}${name}`
+    }
+    if (value === undefined) return `--${keyOf(flag)}`
+    if (flag.value === undefined) throw new Usage(`${name} takes no value`, command)
+    return `--${keyOf(flag)}=${MARK}${value}`
+  })
+  return { tokens: [...tokens, ...(end === -1 ? [] : line.slice(end + 1).map((it) => MARK + it))], unknown }
+}
+
+const isFlag = (token: string): boolean => token.startsWith('-') && token !== '-'
+
+/** `--flag=value` at its first equals sign; short flags take no value this way. */
+function split(token: string): { name: string; value: string | undefined } {
   const equals = token.startsWith('--') ? token.indexOf('=') : -1
-  const name = equals === -1 ? token : token.slice(0, equals)
-  const flag = flags.get(name)
-  if (flag === undefined) throw new Usage(`unknown option ${quoted(name)}`, command)
-  const held = given.get(flag.name) ?? []
-  if (held.length > 0 && !flag.repeat) throw new Usage(`${name} is given twice`, command)
-  given.set(flag.name, held)
-  if (flag.value === undefined) {
-    if (equals !== -1) throw new Usage(`${name} takes no value`, command)
-    held.push(NO_VALUE)
-    return
-  }
-  // A value that begins with a dash is more likely a forgotten value; `--flag=-value` says it is meant.
-  const value = equals === -1 ? rest[0] : token.slice(equals + 1)
-  if (value === undefined || (equals === -1 && value.startsWith('-') && value !== '-'))
-    throw new Usage(`${name} needs a value`, command)
-  if (equals === -1) rest.shift()
-  checkValue(command, flag, name, value)
-  held.push(value)
+  return equals === -1
+    ? { name: token, value: undefined }
+    : { name: token.slice(0, equals), value: token.slice(equals + 1) }
 }
 
-function checkValue(command: Command, flag: Flag, name: string, value: string): void {
-  if (flag.choices !== undefined && !flag.choices.includes(value)) {
-    throw new Usage(`${name} takes ${flag.choices.join(', ')}; not ${quoted(value)}`, command)
-  }
-  if (flag.integer === undefined) return
-  const { minimum, maximum } = flag.integer
-  const number = /^[0-9]{1,15}$/.test(value) ? Number(value) : Number.NaN
-  if (!(number >= minimum && number <= maximum)) {
-    throw new Usage(`${name} takes a whole number from ${minimum} to ${maximum}; not ${quoted(value)}`, command)
+/** The name of a flag in cac, which folds dashes to capitals in some places and not in others. */
+const keyOf = (flag: Flag): string => flag.name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
+
+const byName = (flags: readonly Flag[]): ReadonlyMap<string, Flag> =>
+  new Map(
+    flags.flatMap((it) =>
+      [
+        ...[it.name, ...(it.aliases ?? [])].map((name) => `--${name}`),
+        ...(it.short === undefined ? [] : [`-${it.short}`]),
+      ].map((name) => [name, it] as const),
+    ),
+  )
+
+/** Whether a check of cac says no. */
+function refuses(check: () => void): boolean {
+  try {
+    check()
+    return false
+  } catch (failure) {
+    if ((failure as Error).name === 'CACError') return true
+    throw failure
   }
 }
 
-function checkArguments(command: Command, positional: readonly string[]): void {
-  const most = command.arguments.length
-  const required = command.arguments.filter((it) => !it.optional)
-  const missing = required[positional.length]
-  if (missing !== undefined) throw new Usage(`${command.path.join(' ')} needs <${missing.name}>`, command)
-  if (positional.length > most) throw new Usage(`unexpected argument ${quoted(positional[most] as string)}`, command)
-  command.arguments.forEach((it, at) => checkArgument(command, it, positional[at]))
-}
-
-function checkArgument(command: Command, argument: Argument, value: string | undefined): void {
-  if (value === undefined) return
-  if (value === '' && argument.session) throw new Usage(`<${argument.name}> is empty`, command)
-  if (argument.choices !== undefined && !argument.choices.includes(value)) {
-    throw new Usage(`<${argument.name}> is one of ${argument.choices.join(', ')}; not ${quoted(value)}`, command)
-  }
-}
-
-function checkExclusive(command: Command, input: Input): void {
-  for (const group of command.exclusive ?? []) {
-    const used = group.filter((name) => input.has(name) || input.argument(name) !== undefined)
-    const shown = used.map((name) => (command.flags.some((it) => it.name === name) ? `--${name}` : `<${name}>`))
-    if (used.length > 1) throw new Usage(`${shown.join(' and ')} exclude each other`, command)
-  }
-}
-
-function inputOf(command: Command, positional: readonly string[], given: Given): Input {
-  const values = (flag: string): string[] => (given.get(flag) ?? []).filter((it) => typeof it === 'string')
+function globalsOf(given: Given): Globals {
+  const host = given.get('host')?.at(-1)
+  if (host === '') throw new Usage('--host needs a value')
   return {
-    argument: (name) => positional[command.arguments.findIndex((it) => it.name === name)],
-    has: (flag) => given.has(flag),
-    value: (flag) => values(flag).at(-1),
-    values,
-    integer: (flag) => {
-      const value = values(flag).at(-1)
-      return value === undefined ? undefined : Number(value)
-    },
+    host: host ?? 'local',
+    help: given.has('help'),
+    version: given.has('version'),
+    noStart: given.has('no-start'),
   }
 }
-
-const quoted = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)

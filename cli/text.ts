@@ -1,9 +1,9 @@
 /** Untrusted text made safe and measured for a terminal. Pure. */
 
 // C0 but not newline, DEL, C1, line and paragraph separators, and the marks that turn the writing direction.
-// eslint-disable-next-line no-control-regex
+
 const UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
-// eslint-disable-next-line no-control-regex
+
 const PLAIN = /^[\u0020-\u007e]*$/
 
 const escaped = (character: string): string => {

@@ -3,7 +3,7 @@ import { Duplex } from 'node:stream'
 import { CLIENT_CONNECT_MS, CLIENT_REQUEST_MS, WAIT_HEADROOM_MS } from '../protocol/limits.ts'
 import { resolveRoots } from '../platform/roots.ts'
 import { Connection, openSocket } from './connection.ts'
-import { ClientError, clientError, errorOf } from './errors.ts'
+import { clientError, errorOf } from './errors.ts'
 import {
   isDedicated,
   waitMs,
@@ -286,5 +286,3 @@ export async function connect(options: ConnectOptions = {}): Promise<Client> {
   await client.connect()
   return client
 }
-
-export { ClientError }

@@ -2,6 +2,7 @@
 
 /** Runs `run` once after `ms`. */
 export function after(ms: number, run: () => void): Disposable {
+  // eslint-disable-next-line no-restricted-globals -- a client may not import the kernel's clock; this is the only place
   const timer = setTimeout(run, ms)
   return { [Symbol.dispose]: () => clearTimeout(timer) }
 }

@@ -171,7 +171,7 @@ export class Connection {
         },
         (failure: unknown) => {
           settle()
-          reject(failure as Error)
+          reject(failure)
         },
       )
     })

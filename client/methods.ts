@@ -4,7 +4,7 @@ import type sessions from '../plugins/sessions/contract.ts'
 import type system from '../plugins/system/contract.ts'
 
 type Served = typeof sessions.methods & typeof system.methods
-export type MethodName = keyof Served & string
+export type MethodName = keyof Served
 export type MethodParams<M extends MethodName> = ParamsInput<Extract<Served[M], Method>>
 export type MethodResult<M extends MethodName> = Result<Extract<Served[M], Method>>
 export type Session = MethodResult<'session.inspect'>
@@ -13,8 +13,8 @@ export type SessionOutput = MethodResult<'session.output'>
 type ServedEvents = typeof sessions.events
 /** One event as it arrives: its name beside its payload. */
 export type Event = {
-  [E in keyof ServedEvents & string]: { readonly event: E; readonly v: number } & EventPayloadOf<ServedEvents[E]>
-}[keyof ServedEvents & string]
+  [E in keyof ServedEvents]: { readonly event: E; readonly v: number } & EventPayloadOf<ServedEvents[E]>
+}[keyof ServedEvents]
 type EventPayloadOf<S> = S extends { readonly payload: infer P }
   ? P extends import('valibot').GenericSchema
     ? import('valibot').InferOutput<P>

@@ -11,6 +11,7 @@ import { helpOf, overview } from '../cli/help.ts'
 import { err, leave, out, OutputClosed } from '../cli/out.ts'
 import { parse } from '../cli/parse.ts'
 import { execute, EXIT_OK, EXIT_USAGE, failUsage } from '../cli/run.ts'
+import { serviceCommands } from '../cli/service-commands.ts'
 import { subscribeCommand } from '../cli/subscribe.ts'
 import { commands as sessions } from '../plugins/sessions/commands.ts'
 import { commands as system } from '../plugins/system/commands.ts'
@@ -29,6 +30,7 @@ async function run(argv: readonly string[]): Promise<number> {
     ...system,
     doctorCommand(cli),
     ...daemonCommands(cli),
+    ...serviceCommands(cli),
     subscribeCommand(cli),
   ]
   commands.push(completionsCommand(cli, commands))

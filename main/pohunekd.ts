@@ -6,7 +6,7 @@
 import { closeSync, writeSync } from 'node:fs'
 import { Fault } from '../protocol/fault.ts'
 import { readArguments, type Arguments } from './arguments.ts'
-import { closeInherited } from '../platform/index.ts'
+import { closeInherited, tellServiceManager } from '../platform/index.ts'
 import { serve } from './daemon.ts'
 import { plugins } from './plugins.ts'
 
@@ -59,6 +59,7 @@ async function main(): Promise<void> {
   const stop = new AbortController()
   const onSignal = (): void => {
     if (stop.signal.aborted) process.exit(EXIT_INTERRUPTED)
+    tellServiceManager(process.env, 'STOPPING=1')
     stop.abort()
   }
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal)
@@ -75,6 +76,7 @@ async function main(): Promise<void> {
       ready: ({ paths }) => {
         if (paths.runtimeIsFallback) writeSync(2, `pohunekd: XDG_RUNTIME_DIR is unset, using ${paths.runtime}\n`)
         if (readyFd !== undefined) tellReady(readyFd)
+        tellServiceManager(process.env, 'READY=1')
       },
     })
     process.exit(0)

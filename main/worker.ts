@@ -3,7 +3,8 @@ import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../kernel/clock.ts'
-import { closeInherited, processes } from '../platform/index.ts'
+import { crashPoint } from '../platform/crash-points.ts'
+import { closeInherited, processes, tellServiceManager } from '../platform/index.ts'
 import { parseArguments, USAGE, type WorkerArguments } from '../worker/argv.ts'
 import { workerLog } from '../worker/log.ts'
 import { rehearse } from '../worker/rehearsal.ts'
@@ -42,8 +43,11 @@ async function main(): Promise<void> {
   process.on('SIGINT', () => void worker.terminate())
   await worker.listen()
   process.chdir('/')
-  if (args.readyFd !== undefined) {
-    fs.writeSync(args.readyFd, 'READY\n')
+  crashPoint('worker.ready')
+  // An older systemd cannot hand us its socket as the descriptor; then NOTIFY_SOCKET is set and the descriptor is not ours.
+  if (process.env['NOTIFY_SOCKET'] !== undefined) tellServiceManager(process.env, 'READY=1')
+  else if (args.readyFd !== undefined) {
+    fs.writeSync(args.readyFd, 'READY=1\n')
     fs.closeSync(args.readyFd)
   }
   // After the load: before it, it would cost V8's code cache. It keeps the heap of a flooded worker small.

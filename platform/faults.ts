@@ -41,6 +41,22 @@ export const platformFaults = catalogue({
     say: (d: { problem: string }) => `the service manager of this user cannot be asked: ${d.problem}`,
     recover: 'retry; systemctl --user status tells whether it runs',
   },
+  service_manager_environment_unavailable: {
+    class: 'runtime',
+    say: (d: { problem: string }) => `the service manager of this user cannot be used: ${d.problem}`,
+    recover: 'log in through a session with a systemd user manager (systemctl --user status), or go on without a service',
+  },
+  service_environment_invalid: {
+    class: 'configuration',
+    say: (d: { problem: string }) => `no unit file can be written: ${d.problem}`,
+    recover: 'use directories with ordinary names',
+  },
+  service_failed: {
+    class: 'runtime',
+    say: (d: { unit: string; what: string; problem: string }) =>
+      `the service manager could not ${d.what} ${d.unit}: ${d.problem}`,
+    recover: (d: { unit: string }) => `journalctl --user -u ${d.unit} and pohunek doctor tell more; sessions are safe`,
+  },
   client_file_descriptors_exhausted: {
     class: 'runtime',
     say: (_: Record<string, never>) => 'the daemon has no free file descriptor left to start a worker',

@@ -4,13 +4,17 @@
  */
 import { unsupported, unsupportedProcesses } from './darwin/unsupported.ts'
 import { closeInherited as closeInheritedOnLinux } from './linux/descriptors.ts'
+import { chooseSupervisor as chooseOnLinux, type ChoiceOptions } from './linux/chosen-supervisor.ts'
 import { DetachedSupervisor, type DetachedOptions } from './linux/detached-supervisor.ts'
+import { notifyManager } from './linux/notify.ts'
+import { busSocket } from './linux/systemd-bus.ts'
 import { lockFile as linuxLockFile } from './linux/locks.ts'
 import { peerOf as linuxPeerOf } from './linux/peers.ts'
 import { withPidfd } from './linux/pidfd.ts'
 import { linuxProcesses } from './linux/processes.ts'
 import type { Peer } from './peers.ts'
 import type { Processes } from './processes.ts'
+import { serviceNamespace } from './service-namespace.ts'
 import type { Supervisor } from './supervisor.ts'
 
 export type { Peer } from './peers.ts'
@@ -42,4 +46,22 @@ export function lockFile(path: string): Promise<Disposable | 'held'> {
 /** Workers as detached processes, found again by job files. */
 export function detachedSupervisor(options: DetachedOptions): Supervisor {
   return onLinux ? new DetachedSupervisor(options) : unsupported('the detached supervisor')
+}
+
+export interface SupervisionOptions extends Omit<ChoiceOptions, 'namespace' | 'bus'> {
+  /** <runtime>; it exists. */
+  runtime: string
+}
+
+/** The supervisor this daemon starts workers with, which finds those of every form. */
+export async function chooseSupervisor(options: SupervisionOptions): Promise<Supervisor> {
+  if (!onLinux) return unsupported('a supervisor of workers')
+  const { state, runtime, env } = options
+  return chooseOnLinux({ ...options, namespace: serviceNamespace({ state, runtime }), bus: busSocket(env) })
+}
+
+/** Tells the service manager that started this process, if one did, what `state` says (sd_notify). Loads koffi. */
+export function tellServiceManager(env: Readonly<Record<string, string | undefined>>, state: string): void {
+  const socket = env['NOTIFY_SOCKET']
+  if (onLinux && socket !== undefined && socket !== '') notifyManager(socket, state)
 }

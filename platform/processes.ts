@@ -20,6 +20,8 @@ export interface Processes {
   /** argv of a process, undefined when unreadable or gone. */
   argv(pid: number): string[] | undefined
   cwd(pid: number): string | undefined
+  /** Value of a variable in the environment of exactly this process; undefined without one, or when gone or unreadable. */
+  variable(process: ProcessIdentity, name: string): string | undefined
   /** Foreground process group of the terminal `pid` controls, undefined when there is none. */
   foregroundGroup(pid: number): number | undefined
   /** Members of a process group or, by `session`, of a terminal session. Zombies excluded. */

@@ -1,6 +1,6 @@
 /**
- * Starts, finds and retires worker generations. Two real forms (design.md §6): detached processes here, systemd user
- * units later, behind this same interface. Session code never sees units, labels or job files.
+ * Starts, finds and retires worker generations. Two real forms, detached processes and units of the systemd user
+ * manager, behind this one interface. Session code never sees units, labels or job files.
  */
 import type { ProcessIdentity } from './processes.ts'
 
@@ -45,4 +45,6 @@ export interface Supervisor extends AsyncDisposable {
    * the job. A mismatch is refused: nothing is signalled, the record stays.
    */
   retire(job: WorkerJob, graceMs: number): Promise<'retired' | 'absent' | 'mismatch'>
+  /** For doctor: whether it can do its work now. Left out by forms that always can. */
+  diagnose?(): Promise<{ status: 'ok' | 'warn' | 'fail'; detail: string }>
 }

@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { plainWidthTable } from './width-table.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const dist = join(root, process.env.POHUNEK_DIST ?? 'dist')
@@ -20,9 +21,15 @@ const common = {
   minify: true,
   keepNames: false,
   legalComments: 'none',
-  define: { POHUNEK_VERSION: JSON.stringify(version), 'import.meta.url': 'undefined' },
+  define: {
+    POHUNEK_VERSION: JSON.stringify(version),
+    // Crash points exist in builds for tests only (platform/crash-points.ts).
+    POHUNEK_CRASH_POINTS: String(process.env.POHUNEK_CRASH_POINTS === 'true'),
+    'import.meta.url': 'undefined',
+  },
   external: ['koffi', '*.node'],
   logLevel: 'warning',
+  plugins: [plainWidthTable],
 }
 
 /** Programs by bundle name; `cache` ones start through a code cache. */

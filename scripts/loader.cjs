@@ -3,6 +3,11 @@
 'use strict'
 const fs = require('node:fs')
 const vm = require('node:vm')
+const [major, minor] = process.versions.node.split('.').map(Number)
+if (major < 20 || (major === 20 && minor < 19)) {
+  process.stderr.write(`pohunek: Node.js ${process.versions.node} is too old; install 20.19 or newer\n`)
+  process.exit(1)
+}
 const base = __filename.slice(0, -'.cjs'.length)
 const file = `${base}.bundle.cjs`
 const source = fs.readFileSync(file, 'utf8')
@@ -17,6 +22,8 @@ const script = new vm.Script(`(function (exports, require, module, __filename, _
   cachedData,
   importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER,
 })
+// The compiled code holds what it needs; the buffer would stay for the life of the process.
+cachedData = undefined
 const run = script.runInThisContext()
 if (process.env.POHUNEK_MAKE_CACHE === '1') {
   // Programs look at this and return after their modules are loaded, so that the functions used at start are in it.

@@ -8,7 +8,7 @@ export interface WorkerArguments {
   controlSocketPath: string
   /** `<state>`: journals below `workers/`, logs below `logs/`. */
   stateRoot: string
-  /** Gets "READY\n" once the socket accepts. */
+  /** Gets "READY=1\n" once the socket accepts. */
   readyFd?: number
 }
 
@@ -16,7 +16,15 @@ export const USAGE =
   'usage: pohunek-sessiond --session-id ID --worker-generation N --daemon-socket-path PATH ' +
   '--control-socket-path PATH --state-root DIR [--ready-fd N] [--service-config PATH]'
 
-const FLAGS = ['session-id', 'worker-generation', 'daemon-socket-path', 'control-socket-path', 'state-root', 'ready-fd', 'service-config']
+const FLAGS = [
+  'session-id',
+  'worker-generation',
+  'daemon-socket-path',
+  'control-socket-path',
+  'state-root',
+  'ready-fd',
+  'service-config',
+]
 
 /** Pure. `--flag value` or `--flag=value`. Throws RangeError with what is wrong. */
 export function parseArguments(argv: readonly string[]): WorkerArguments {
@@ -35,7 +43,8 @@ export function parseArguments(argv: readonly string[]): WorkerArguments {
     return value
   }
   const sessionId = need('session-id')
-  if (sessionId.includes('/') || sessionId === '.' || sessionId === '..') throw new RangeError('--session-id is not usable as a directory name')
+  if (sessionId.includes('/') || sessionId === '.' || sessionId === '..')
+    throw new RangeError('--session-id is not usable as a directory name')
   const generation = need('worker-generation')
   if (!/^[1-9]\d{0,18}$/.test(generation)) throw new RangeError('--worker-generation is not a positive number')
   const readyFd = given.get('ready-fd')

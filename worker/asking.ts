@@ -10,14 +10,17 @@ export const PRODUCT = 'pohunek'
 const TERMINAL_VERSION = '1'
 /** Cell size told to programs that ask for pixels: there is no window here, so the usual one. */
 const CELL_PIXELS = { width: 8, height: 16 }
-const DEFAULT_COLORS: Record<number, string> = { 10: 'rgb:e5e5/e5e5/e5e5', 11: 'rgb:0000/0000/0000', 12: 'rgb:e5e5/e5e5/e5e5' }
+const DEFAULT_COLORS: Record<number, string> = {
+  10: 'rgb:e5e5/e5e5/e5e5',
+  11: 'rgb:0000/0000/0000',
+  12: 'rgb:e5e5/e5e5/e5e5',
+}
 // prettier-ignore
 const BASE_16 = ['000000', 'cd0000', '00cd00', 'cdcd00', '0000ee', 'cd00cd', '00cdcd', 'e5e5e5', '7f7f7f', 'ff0000', '00ff00', 'ffff00', '5c5cff', 'ff00ff', '00ffff', 'ffffff']
 const MAX_PALETTE_QUERIES = 256
 
 // The last alternative of the CSI group is XTSMGRAPHICS; a `m` or `t` that is no query must not match: SGR is everywhere.
 const QUERY_TAIL =
-  // eslint-disable-next-line no-control-regex
   /\x1b(?:\[(?:[>=?]?[\d;]*[cn]|\?u|\??[\d;]*\$p|>[\d;]*q|\?4m|1[4689]t|\?[\d;]*S)|\](?:1[012]|4|52);[^\x1b\x07]*\?|P[$+]q)/
 /** An asker stops and waits, so its query lies at the end of a short read. */
 const TAIL_BYTES = 512
@@ -44,7 +47,12 @@ export class Asking {
     this.#asked = asked
     emulator.onData((text) => (this.#captured += text))
     const parser = emulator.parser
-    const csi = (prefix: string, intermediates: string, final: string, run: (params: Params) => [string, string] | undefined): void => {
+    const csi = (
+      prefix: string,
+      intermediates: string,
+      final: string,
+      run: (params: Params) => [string, string] | undefined,
+    ): void => {
       const id = { ...(prefix && { prefix }), ...(intermediates && { intermediates }), final }
       parser.registerCsiHandler(id, (params) => {
         const query = run(params)
@@ -59,13 +67,17 @@ export class Asking {
     csi('=', '', 'c', (params) => (number(params) === 0 ? ['da3', ''] : undefined))
     csi('', '', 'n', (params) => this.#status(number(params)))
     csi('?', '', 'n', (params) => this.#privateStatus(number(params)))
-    csi('>', '', 'q', (params) => (number(params) === 0 ? ['xtversion', `\x1bP>|${PRODUCT}(${TERMINAL_VERSION})\x1b\\`] : undefined))
+    csi('>', '', 'q', (params) =>
+      number(params) === 0 ? ['xtversion', `\x1bP>|${PRODUCT}(${TERMINAL_VERSION})\x1b\\`] : undefined,
+    )
     csi('?', '', 'u', () => ['kitty', `\x1b[?${modes.activeKeyboard.current}u`])
     csi('?', '', 'm', (params) => (number(params) === 4 ? ['modkeys', `\x1b[>4;${modes.modifyOtherKeys}m`] : undefined))
     csi('', '', 't', (params) => this.#window(number(params)))
     csi('?', '', 'S', (params) => ['graphics', `\x1b[?${number(params)};3;0S`])
     for (const prefix of ['', '?'] as const) {
-      parser.registerCsiHandler({ ...(prefix && { prefix }), intermediates: '$', final: 'p' }, (params) => this.#mode(prefix, number(params)))
+      parser.registerCsiHandler({ ...(prefix && { prefix }), intermediates: '$', final: 'p' }, (params) =>
+        this.#mode(prefix, number(params)),
+      )
     }
     for (const intermediates of ['$', '+'] as const) {
       parser.registerDcsHandler({ intermediates, final: 'q' }, (data) => this.#statusString(intermediates, data))
@@ -80,7 +92,6 @@ export class Asking {
 
   /** A client's terminal told one of its colours. */
   learn(kind: string, reply: string): void {
-    // eslint-disable-next-line no-control-regex
     const value = /^\x1b\]\d+;(?:\d+;)?(rgba?:[0-9a-fA-F/]+)/.exec(reply)?.[1]
     if (value !== undefined && this.#learned.size < MAX_PALETTE_QUERIES) this.#learned.set(kind, value)
   }
@@ -122,12 +133,15 @@ export class Asking {
     let state = '0'
     if (prefix === '?' && this.#modes.privateModes.has(mode)) state = '1'
     else if (prefix === '?' && [5, 1007, 2031].includes(mode)) state = '2'
-    else if (prefix === '?' && mode === 2027) state = '3' // grapheme clusters are always on here
+    else if (prefix === '?' && mode === 2027)
+      state = '3' // grapheme clusters are always on here
     else {
       this.#captured = ''
-      const inner = this.#emulator.core._inputHandler as unknown as { requestMode(params: { params: number[] }, ansi: boolean): void }
+      const inner = this.#emulator.core._inputHandler as unknown as {
+        requestMode(params: { params: number[] }, ansi: boolean): void
+      }
       inner.requestMode({ params: [mode] }, prefix === '')
-      // eslint-disable-next-line no-control-regex
+
       state = /;(\d)\$y$/.exec(this.#captured)?.[1] ?? '0'
       this.#captured = ''
     }
@@ -154,7 +168,10 @@ export class Asking {
       const index = Number(parts[at])
       if (parts[at + 1] !== '?' || !Number.isInteger(index) || index < 0 || index > 255) continue
       const kind = `osc:4;${index}`
-      this.#asked(kind, `\x1b]4;${index};${this.#color(String(index)) ?? this.#learned.get(kind) ?? paletteColor(index)}\x1b\\`)
+      this.#asked(
+        kind,
+        `\x1b]4;${index};${this.#color(String(index)) ?? this.#learned.get(kind) ?? paletteColor(index)}\x1b\\`,
+      )
     }
     return false
   }
@@ -164,7 +181,10 @@ export class Asking {
       const slot = code + at
       if (value !== '?' || slot > 12) return
       const kind = `osc:${slot}`
-      this.#asked(kind, `\x1b]${slot};${this.#color(`d${slot}`) ?? this.#learned.get(kind) ?? DEFAULT_COLORS[slot]}\x1b\\`)
+      this.#asked(
+        kind,
+        `\x1b]${slot};${this.#color(`d${slot}`) ?? this.#learned.get(kind) ?? DEFAULT_COLORS[slot]}\x1b\\`,
+      )
     })
     return false
   }

@@ -21,7 +21,8 @@ const REMOVED = new Set([
   '__CFBundleIdentifier',
   'LaunchInstanceID',
 ])
-const removed = (name: string): boolean => REMOVED.has(name) || name.startsWith('WATCHDOG_') || name.startsWith('POHUNEK_')
+const removed = (name: string): boolean =>
+  REMOVED.has(name) || name.startsWith('WATCHDOG_') || name.startsWith('POHUNEK_')
 
 export const BACKGROUND_LABEL_MAX_BYTES = 160
 export const BACKGROUND_PROGRAM_MAX_BYTES = 64
@@ -70,7 +71,11 @@ export function childEnvironment(
   markers: Readonly<Record<string, string>>,
 ): string[] {
   const entries = new Map<string, string>()
-  for (const source of [base, { TERM: base['TERM'] ?? 'xterm-256color', COLORTERM: base['COLORTERM'] ?? 'truecolor' }, profile]) {
+  for (const source of [
+    base,
+    { TERM: base['TERM'] ?? 'xterm-256color', COLORTERM: base['COLORTERM'] ?? 'truecolor' },
+    profile,
+  ]) {
     for (const [name, value] of Object.entries(source)) if (!removed(name)) entries.set(name, value)
   }
   check(entries)
@@ -84,11 +89,18 @@ function check(entries: ReadonlyMap<string, string>): void {
     const nameBytes = Buffer.byteLength(name)
     const valueBytes = Buffer.byteLength(value)
     total += nameBytes + valueBytes + 2
-    if (nameBytes === 0 || name.includes('=') || name.includes('\0')) throw new RangeError(`environment name ${JSON.stringify(name.slice(0, 128))} is not usable`)
-    if (nameBytes > ENVIRONMENT_MAX_NAME_BYTES) throw new RangeError(`environment name of ${nameBytes} bytes, at most ${ENVIRONMENT_MAX_NAME_BYTES}`)
+    if (nameBytes === 0 || name.includes('=') || name.includes('\0'))
+      throw new RangeError(`environment name ${JSON.stringify(name.slice(0, 128))} is not usable`)
+    if (nameBytes > ENVIRONMENT_MAX_NAME_BYTES)
+      throw new RangeError(`environment name of ${nameBytes} bytes, at most ${ENVIRONMENT_MAX_NAME_BYTES}`)
     if (value.includes('\0')) throw new RangeError(`environment value of ${name} holds a NUL byte`)
-    if (valueBytes > ENVIRONMENT_MAX_VALUE_BYTES) throw new RangeError(`environment value of ${name} has ${valueBytes} bytes, at most ${ENVIRONMENT_MAX_VALUE_BYTES}`)
+    if (valueBytes > ENVIRONMENT_MAX_VALUE_BYTES)
+      throw new RangeError(
+        `environment value of ${name} has ${valueBytes} bytes, at most ${ENVIRONMENT_MAX_VALUE_BYTES}`,
+      )
   }
-  if (entries.size > ENVIRONMENT_MAX_ENTRIES) throw new RangeError(`${entries.size} environment entries, at most ${ENVIRONMENT_MAX_ENTRIES}`)
-  if (total > ENVIRONMENT_MAX_TOTAL_BYTES) throw new RangeError(`environment of ${total} bytes, at most ${ENVIRONMENT_MAX_TOTAL_BYTES}`)
+  if (entries.size > ENVIRONMENT_MAX_ENTRIES)
+    throw new RangeError(`${entries.size} environment entries, at most ${ENVIRONMENT_MAX_ENTRIES}`)
+  if (total > ENVIRONMENT_MAX_TOTAL_BYTES)
+    throw new RangeError(`environment of ${total} bytes, at most ${ENVIRONMENT_MAX_TOTAL_BYTES}`)
 }

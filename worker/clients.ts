@@ -133,7 +133,12 @@ export class Client {
   #closed = false
   #begun = false
 
-  constructor(socket: Socket, options: StreamOptions, host: ClientsHost, onClosed: (reason: StreamCloseReason, error?: WorkerError) => void) {
+  constructor(
+    socket: Socket,
+    options: StreamOptions,
+    host: ClientsHost,
+    onClosed: (reason: StreamCloseReason, error?: WorkerError) => void,
+  ) {
     this.#socket = socket
     this.#options = options
     this.#host = host
@@ -187,7 +192,8 @@ export class Client {
       this.#begun = true
       const from = Math.min(this.#options.afterOffset, this.#host.ring.end)
       const start = Math.max(from, this.#host.ring.start)
-      if (start > from) this.#frame({ kind: 'gap', missing_start: from, missing_end: start, watermark: this.#host.ring.end })
+      if (start > from)
+        this.#frame({ kind: 'gap', missing_start: from, missing_end: start, watermark: this.#host.ring.end })
       this.#outlet.start(start)
     }
     if (this.#host.exit() !== undefined) this.finish()
@@ -266,7 +272,12 @@ export class Client {
       return ring.end
     }
     if (this.#options.kind === 'attach') {
-      this.#frame({ kind: 'gap', missing_start: from, missing_end: this.#host.terminal.parsed, watermark: this.#host.terminal.parsed })
+      this.#frame({
+        kind: 'gap',
+        missing_start: from,
+        missing_end: this.#host.terminal.parsed,
+        watermark: this.#host.terminal.parsed,
+      })
     }
     return this.#paint(0)
   }
@@ -284,7 +295,7 @@ export class Client {
 
   #head(header: HeaderBody, payloadBytes: number): Uint8Array {
     const { version, streamId, runtimeId } = this.#options
-    return encodeFrameHead({ version, stream_id: streamId, runtime_id: runtimeId, ...header } as FrameHeader, payloadBytes)
+    return encodeFrameHead({ version, stream_id: streamId, runtime_id: runtimeId, ...header }, payloadBytes)
   }
 
   #frame(header: HeaderBody, payload: Uint8Array = new Uint8Array(0)): void {

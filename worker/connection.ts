@@ -84,7 +84,8 @@ export class Connection {
         this.#pending += rest.length
         return
       }
-      const line = this.#chunks.length === 0 ? rest.subarray(0, end) : Buffer.concat([...this.#chunks, rest.subarray(0, end)])
+      const line =
+        this.#chunks.length === 0 ? rest.subarray(0, end) : Buffer.concat([...this.#chunks, rest.subarray(0, end)])
       this.#chunks = []
       this.#pending = 0
       rest = rest.subarray(end + 1)

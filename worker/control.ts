@@ -51,12 +51,18 @@ export class Control {
       return this.#connection.refuse()
     }
     if (bytes > SHORT_LINE_BYTES && !LONG_REQUESTS.has(String(type))) {
-      return this.#fail(requestId, new WorkerFailure('invalid_request', `a ${String(type)} line over ${SHORT_LINE_BYTES} bytes`))
+      return this.#fail(
+        requestId,
+        new WorkerFailure('invalid_request', `a ${String(type)} line over ${SHORT_LINE_BYTES} bytes`),
+      )
     }
     const parsed = v.safeParse(WorkerRequest, message)
     if (!parsed.success) {
       const issue = parsed.issues[0]
-      return this.#fail(requestId, new WorkerFailure('invalid_request', `${v.getDotPath(issue) ?? 'request'}: ${issue.message}`))
+      return this.#fail(
+        requestId,
+        new WorkerFailure('invalid_request', `${v.getDotPath(issue) ?? 'request'}: ${issue.message}`),
+      )
     }
     this.#handle(parsed.output)
   }
@@ -114,11 +120,16 @@ export class Control {
           snapshot: session.terminal.snapshot(),
         }))
       case 'write_plan':
-        return worker
-          .writePlan(session, request.plan)
-          .then((written) => ({ type: 'write_completed', acknowledgement: { write_id: request.plan.write_id, bytes_written: written } }))
+        return worker.writePlan(session, request.plan).then((written) => ({
+          type: 'write_completed',
+          acknowledgement: { write_id: request.plan.write_id, bytes_written: written },
+        }))
       case 'resize':
-        return { type: 'resized', sequence: request.resize.sequence, dimensions: worker.resize(session, request.resize) }
+        return {
+          type: 'resized',
+          sequence: request.resize.sequence,
+          dimensions: worker.resize(session, request.resize),
+        }
       case 'stop':
         return worker.stop(session).then((exit) => ({ type: 'stopped', exit }))
       case 'acknowledge_terminal':
@@ -154,13 +165,18 @@ export class Control {
       throw new WorkerFailure('identity_mismatch', 'the challenge or the daemon is not the negotiated one')
     }
     const capabilities = CAPABILITIES.filter((it): it is Capability => request.requested_capabilities.includes(it))
-    const lease = this.#worker.acquire(this, { daemonId: agreed.daemonId, version: agreed.version, capabilities }, (message) => this.#connection.send(message))
+    const lease = this.#worker.acquire(
+      this,
+      { daemonId: agreed.daemonId, version: agreed.version, capabilities },
+      (message) => this.#connection.send(message),
+    )
     return { type: 'controller_acquired', lease_id: lease.id, capabilities }
   }
 
   #leased(leaseId: string): void {
     const lease = this.#worker.leases.current
-    if (lease?.holder !== this || lease.id !== leaseId) throw new WorkerFailure('identity_mismatch', 'this connection does not hold that lease')
+    if (lease?.holder !== this || lease.id !== leaseId)
+      throw new WorkerFailure('identity_mismatch', 'this connection does not hold that lease')
   }
 
   #respond(requestId: string, body: Body): void {

@@ -101,7 +101,13 @@ export class Ending {
   async #within(exited: Promise<void>, ms: number): Promise<boolean> {
     const stop = new AbortController()
     try {
-      return await Promise.race([exited.then(() => true), delay(this.#it.clock, ms, stop.signal).then(() => false, () => false)])
+      return await Promise.race([
+        exited.then(() => true),
+        delay(this.#it.clock, ms, stop.signal).then(
+          () => false,
+          () => false,
+        ),
+      ])
     } finally {
       stop.abort(new Error('over'))
     }
@@ -112,7 +118,9 @@ const key = (it: ProcessIdentity): string => `${it.pid}:${it.startIdentity}`
 
 /** Pure. Names at most eight leftovers by pid. */
 export function describeLeftovers(leftovers: readonly Leftover[]): string {
-  const named = leftovers.slice(0, 8).map((it) => `pid ${it.pid} (start ${it.startIdentity}${it.command === undefined ? '' : `, ${it.command}`})`)
+  const named = leftovers
+    .slice(0, 8)
+    .map((it) => `pid ${it.pid} (start ${it.startIdentity}${it.command === undefined ? '' : `, ${it.command}`})`)
   const more = leftovers.length > 8 ? ` and ${leftovers.length - 8} more` : ''
   return `processes of the session could not be proven gone: ${named.join(', ')}${more}`
 }

@@ -24,7 +24,12 @@ const IMMEDIATE_TRIES = 8
 interface Job {
   /** What is written one after another; delays in between. */
   fragments: { bytes: Buffer; delayAfterMs: number }[]
-  plan?: { id: string; stallMs: number | undefined; done: (written: number) => void; failed: (failure: WorkerFailure) => void }
+  plan?: {
+    id: string
+    stallMs: number | undefined
+    done: (written: number) => void
+    failed: (failure: WorkerFailure) => void
+  }
   written: number
 }
 
@@ -72,11 +77,16 @@ export class InputQueue {
       if (known.digest === digest) return known.outcome // 2
       return Promise.reject(new WorkerFailure('invalid_request', `write ${plan.write_id} was used for other bytes`))
     }
-    const fragments = plan.fragments.map((it) => ({ bytes: Buffer.from(it.bytes, 'base64'), delayAfterMs: it.delay_after_ms }))
+    const fragments = plan.fragments.map((it) => ({
+      bytes: Buffer.from(it.bytes, 'base64'),
+      delayAfterMs: it.delay_after_ms,
+    }))
     const bytes = fragments.reduce((sum, it) => sum + it.bytes.length, 0)
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
     if (this.#planBytes + bytes > MAX_PLAN_BYTES) {
-      return Promise.reject(new WorkerFailure('invalid_request', `over ${MAX_PLAN_BYTES} bytes wait to be written`, true)) // 5
+      return Promise.reject(
+        new WorkerFailure('invalid_request', `over ${MAX_PLAN_BYTES} bytes wait to be written`, true),
+      ) // 5
     }
     const outcome = new Promise<number>((done, failed) => {
       this.#plans.push({ fragments, written: 0, plan: { id: plan.write_id, stallMs, done, failed } })
@@ -165,7 +175,11 @@ export class InputQueue {
       try {
         taken = this.#writer.write(current.at === 0 ? fragment.bytes : fragment.bytes.subarray(current.at))
       } catch (failure) {
-        this.end(failure instanceof WorkerFailure ? failure : new WorkerFailure('runtime_fault', 'the terminal does not take input'))
+        this.end(
+          failure instanceof WorkerFailure
+            ? failure
+            : new WorkerFailure('runtime_fault', 'the terminal does not take input'),
+        )
         return false
       }
       if (taken === 0) return this.#stalled(job, current)
@@ -216,7 +230,10 @@ export class InputQueue {
       this.#stalledSince = undefined
       this.#retries = 0
       job.plan?.failed(
-        new WorkerFailure('input_stalled', `the program read no input for ${bound} ms; ${job.written} bytes were written, ${rest} were not`),
+        new WorkerFailure(
+          'input_stalled',
+          `the program read no input for ${bound} ms; ${job.written} bytes were written, ${rest} were not`,
+        ),
       )
       return true
     }
@@ -246,7 +263,8 @@ function digestOf(plan: WritePlan): string {
   let hash = 0x811c9dc5
   let length = 0
   for (const fragment of plan.fragments) {
-    for (let at = 0; at < fragment.bytes.length; at++) hash = Math.imul(hash ^ fragment.bytes.charCodeAt(at), 0x01000193)
+    for (let at = 0; at < fragment.bytes.length; at++)
+      hash = Math.imul(hash ^ fragment.bytes.charCodeAt(at), 0x01000193)
     hash = Math.imul(hash ^ fragment.delay_after_ms, 0x01000193)
     length += fragment.bytes.length
   }

@@ -4,7 +4,9 @@
  */
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { ProcessIdentity } from '../protocol/worker/messages.ts'
+import { crashPoint } from '../platform/crash-points.ts'
+import type { ChildExit, ProcessIdentity } from '../protocol/worker/messages.ts'
+import { WorkerFailure } from './failure.ts'
 
 export const JOURNAL_SCHEMA = 4
 
@@ -35,7 +37,12 @@ export interface Journal {
   }
   /** Fixed words and process ids. */
   fault?: string
-  launch_identity: { provider: string; process: ProcessIdentity | null; reference_kind: string | null; native_reference: string | null } | null
+  launch_identity: {
+    provider: string
+    process: ProcessIdentity | null
+    reference_kind: string | null
+    native_reference: string | null
+  } | null
   active_identity: null
   latest_native_reference: null
   subagents: []
@@ -44,6 +51,18 @@ export interface Journal {
   launch_daemon_id?: string
   output: { history_start_offset: number; next_offset: number }
   dimensions?: { columns: number; rows: number }
+}
+
+/** Pure. What waitpid said, in the journal's words. */
+export function outcomeOf(exit: ChildExit, faulted: boolean): NonNullable<Journal['outcome']> {
+  return {
+    exit_code: exit.code ?? null,
+    signal: exit.signal ?? null,
+    success: exit.code === 0,
+    exited_at: new Date(exit.exited_at_ms).toISOString(),
+    reason: faulted ? 'cleanup_unconfirmed' : exit.stopped_by_user ? 'stopped_by_user' : 'exited',
+    output_force_closed: exit.output_force_closed,
+  }
 }
 
 export class JournalFile {
@@ -56,17 +75,25 @@ export class JournalFile {
 
   /**
    * Replaces the journal. `durable`: also against a power cut; a phase that only matters while its processes exist
-   * need not be, since none of them survives one.
+   * need not be, since none of them survives one. Throws WorkerFailure `runtime_fault`; the last journal stays then.
    */
   write(journal: Journal, durable: boolean): void {
+    crashPoint(`worker.journal.${journal.phase}.before`)
     const temporary = `${this.path}.tmp`
-    const fd = fs.openSync(temporary, 'w', 0o600)
     try {
-      fs.writeSync(fd, `${JSON.stringify(journal)}\n`)
-      if (durable) fs.fsyncSync(fd)
-    } finally {
-      fs.closeSync(fd)
+      const fd = fs.openSync(temporary, 'w', 0o600)
+      try {
+        fs.writeFileSync(fd, `${JSON.stringify(journal)}\n`)
+        if (durable) fs.fsyncSync(fd)
+      } finally {
+        fs.closeSync(fd)
+      }
+      crashPoint(`worker.journal.${journal.phase}.staged`)
+      fs.renameSync(temporary, this.path)
+    } catch (failure) {
+      const { code = 'unknown' } = failure as NodeJS.ErrnoException
+      throw new WorkerFailure('runtime_fault', `the worker's journal cannot be written (${code})`, true)
     }
-    fs.renameSync(temporary, this.path)
+    crashPoint(`worker.journal.${journal.phase}.after`)
   }
 }

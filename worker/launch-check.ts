@@ -17,10 +17,14 @@ export function checkLaunch(launch: { executable: string; args: readonly string[
   for (const text of [launch.executable, ...launch.args]) {
     if (text.includes('\0')) throw new WorkerFailure('spawn_failed', 'an argument holds a NUL byte')
     if (Buffer.byteLength(text) >= MAX_ARGUMENT_BYTES) {
-      throw new WorkerFailure('spawn_failed', `an argument of ${Buffer.byteLength(text)} bytes is over the system's limit of ${MAX_ARGUMENT_BYTES - 1}`)
+      throw new WorkerFailure(
+        'spawn_failed',
+        `an argument of ${Buffer.byteLength(text)} bytes is over the system's limit of ${MAX_ARGUMENT_BYTES - 1}`,
+      )
     }
   }
-  if (!launch.executable.startsWith('/')) throw new WorkerFailure('spawn_failed', `${launch.executable}: not an absolute path`)
+  if (!launch.executable.startsWith('/'))
+    throw new WorkerFailure('spawn_failed', `${launch.executable}: not an absolute path`)
   checkExecutable(launch.executable, launch.cwd, 0)
 }
 
@@ -41,6 +45,7 @@ function checkExecutable(path: string, cwd: string, depth: number): void {
   } catch (failure) {
     throw new WorkerFailure('spawn_failed', `${path}: ${reason(failure)}`)
   }
+  if (isForeign(path)) throw new WorkerFailure('spawn_failed', `${path}: not a program for this machine`)
   const interpreter = shebang(path)
   if (interpreter === undefined) return
   if (depth >= MAX_SHEBANG_DEPTH) throw new WorkerFailure('spawn_failed', `${path}: too many levels of interpreters`)
@@ -50,6 +55,24 @@ function checkExecutable(path: string, cwd: string, depth: number): void {
   } catch (failure) {
     if (depth > 0 || !(failure instanceof WorkerFailure)) throw failure
     throw new WorkerFailure('spawn_failed', `${path}: its interpreter ${failure.message}`)
+  }
+}
+
+/** True for an ELF file of another word size, byte order or processor that no registered interpreter could take. */
+function isForeign(path: string): boolean {
+  const file = head(path)
+  if (process.platform !== 'linux' || file === undefined || file.length < 20 || file.readUInt32BE(0) !== 0x7f454c46)
+    return false
+  const ours = head(process.execPath)
+  if (
+    ours === undefined ||
+    (file[4] === ours[4] && file[5] === ours[5] && file.readUInt16LE(18) === ours.readUInt16LE(18))
+  )
+    return false
+  try {
+    return fs.readdirSync('/proc/sys/fs/binfmt_misc').every((it) => it === 'register' || it === 'status')
+  } catch {
+    return true // not mounted: nobody registered anything
   }
 }
 
@@ -90,4 +113,3 @@ function reason(failure: unknown): string {
   }
   return words[code ?? ''] ?? (code === undefined ? (failure as Error).message : code)
 }
-

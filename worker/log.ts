@@ -20,7 +20,15 @@ export interface WorkerLog {
 /** Callers never pass terminal bytes, prompts, environment values or tokens. A log that cannot be written ends nothing. */
 export function workerLog(file: string, bindings: Record<string, unknown>): WorkerLog {
   const write = (level: keyof typeof LEVELS, fields: Record<string, unknown>, message: string): void => {
-    const event = { level: LEVELS[level], time: new Date().toISOString(), pid: process.pid, name: 'pohunek-sessiond', ...bindings, ...fields, msg: message }
+    const event = {
+      level: LEVELS[level],
+      time: new Date().toISOString(),
+      pid: process.pid,
+      name: 'pohunek-sessiond',
+      ...bindings,
+      ...fields,
+      msg: message,
+    }
     try {
       fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
       using family = new RotatingFile({ file, ...LIMITS })

@@ -9,7 +9,28 @@ import type { Params } from './xterm.ts'
 const REMEMBERED = new Set([5, 12, 1005, 1007, 1015, 1034, 1035, 1036, 1039, 2027, 2031, 2048])
 const MAX_KEYBOARD_DEPTH = 16
 const MAX_COLOR_BYTES = 64
-const CHARSET_FINALS = ['0', 'A', 'B', '4', 'C', '5', 'R', 'Q', 'K', 'Y', 'E', '6', 'Z', 'H', '7', '=', '1', '2', '<', '>']
+const CHARSET_FINALS = [
+  '0',
+  'A',
+  'B',
+  '4',
+  'C',
+  '5',
+  'R',
+  'Q',
+  'K',
+  'Y',
+  'E',
+  '6',
+  'Z',
+  'H',
+  '7',
+  '=',
+  '1',
+  '2',
+  '<',
+  '>',
+]
 const DESIGNATORS = ['(', ')', '*', '+'] as const
 
 /** Kitty keyboard flags of one screen: what is in force and what is below it. */
@@ -42,14 +63,38 @@ export class StickyModes {
       run(params)
       return false
     }
-    parser.registerCsiHandler({ prefix: '?', final: 'h' }, look((params) => this.#privateModes(params, true)))
-    parser.registerCsiHandler({ prefix: '?', final: 'l' }, look((params) => this.#privateModes(params, false)))
-    parser.registerCsiHandler({ prefix: '>', final: 'u' }, look((params) => this.#pushKeyboard(first(params))))
-    parser.registerCsiHandler({ prefix: '<', final: 'u' }, look((params) => this.#popKeyboard(Math.max(1, first(params, 0, 1)))))
-    parser.registerCsiHandler({ prefix: '=', final: 'u' }, look((params) => this.#setKeyboard(first(params), first(params, 1, 1) || 1)))
-    parser.registerCsiHandler({ prefix: '>', final: 'm' }, look((params) => this.#modifyKeys(params)))
-    parser.registerCsiHandler({ prefix: '>', final: 'n' }, look((params) => first(params) === 4 && (this.modifyOtherKeys = 0)))
-    parser.registerCsiHandler({ intermediates: '!', final: 'p' }, look(() => this.#softReset()))
+    parser.registerCsiHandler(
+      { prefix: '?', final: 'h' },
+      look((params) => this.#privateModes(params, true)),
+    )
+    parser.registerCsiHandler(
+      { prefix: '?', final: 'l' },
+      look((params) => this.#privateModes(params, false)),
+    )
+    parser.registerCsiHandler(
+      { prefix: '>', final: 'u' },
+      look((params) => this.#pushKeyboard(first(params))),
+    )
+    parser.registerCsiHandler(
+      { prefix: '<', final: 'u' },
+      look((params) => this.#popKeyboard(Math.max(1, first(params, 0, 1)))),
+    )
+    parser.registerCsiHandler(
+      { prefix: '=', final: 'u' },
+      look((params) => this.#setKeyboard(first(params), first(params, 1, 1) || 1)),
+    )
+    parser.registerCsiHandler(
+      { prefix: '>', final: 'm' },
+      look((params) => this.#modifyKeys(params)),
+    )
+    parser.registerCsiHandler(
+      { prefix: '>', final: 'n' },
+      look((params) => first(params) === 4 && (this.modifyOtherKeys = 0)),
+    )
+    parser.registerCsiHandler(
+      { intermediates: '!', final: 'p' },
+      look(() => this.#softReset()),
+    )
     parser.registerEscHandler({ final: 'c' }, () => (this.#fullReset(), false))
     DESIGNATORS.forEach((intermediates, slot) => {
       for (const final of CHARSET_FINALS) {
@@ -59,7 +104,8 @@ export class StickyModes {
     parser.registerOscHandler(4, (data) => this.#paletteColor(data))
     for (const code of [10, 11, 12]) parser.registerOscHandler(code, (data) => this.#dynamicColor(code, data))
     parser.registerOscHandler(104, (data) => this.#forgetColors(data))
-    for (const code of [110, 111, 112]) parser.registerOscHandler(code, () => (this.colors.delete(`d${code - 100}`), false))
+    for (const code of [110, 111, 112])
+      parser.registerOscHandler(code, () => (this.colors.delete(`d${code - 100}`), false))
     parser.registerOscHandler(7, (data) => {
       const cwd = directoryOf(data)
       if (cwd !== undefined && cwd !== this.cwd) hooks.cwdReported((this.cwd = cwd))
@@ -124,7 +170,8 @@ export class StickyModes {
     const parts = data.split(';')
     for (let at = 0; at + 1 < parts.length; at += 2) {
       const index = Number(parts[at])
-      if (parts[at + 1] !== '?' && Number.isInteger(index) && index >= 0 && index < 256) this.#setColor(String(index), parts[at + 1])
+      if (parts[at + 1] !== '?' && Number.isInteger(index) && index >= 0 && index < 256)
+        this.#setColor(String(index), parts[at + 1])
     }
     return false
   }
@@ -138,7 +185,6 @@ export class StickyModes {
   }
 
   #setColor(key: string, value: string | undefined): void {
-    // eslint-disable-next-line no-control-regex
     if (value && value.length <= MAX_COLOR_BYTES && !/[^\x20-\x7e]/.test(value)) this.colors.set(key, value)
   }
 
@@ -157,7 +203,7 @@ function emptyStack(): KeyboardStack {
 export function directoryOf(data: string): string | undefined {
   try {
     const path = data.startsWith('/') ? data : decodeURIComponent(/^file:\/\/[^/]*(\/.*)$/.exec(data)?.[1] ?? '')
-    // eslint-disable-next-line no-control-regex
+
     return path.startsWith('/') && path.length <= 4096 && !/[\x00-\x1f\x7f]/.test(path) ? path : undefined
   } catch {
     return undefined // a broken percent escape is no report

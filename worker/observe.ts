@@ -67,7 +67,12 @@ export class OutputWaiters {
 export async function serveReading(
   socket: Socket,
   reading: Reading,
-  it: { ring: OutputRing; waiters: OutputWaiters; ended: () => boolean; common: { version: number; stream_id: string; runtime_id: string } },
+  it: {
+    ring: OutputRing
+    waiters: OutputWaiters
+    ended: () => boolean
+    common: { version: number; stream_id: string; runtime_id: string }
+  },
 ): Promise<void> {
   const { ring, common } = it
   const gone = new AbortController()

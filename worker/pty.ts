@@ -157,7 +157,10 @@ export class Pty {
       return fs.writeSync(this.#master, bytes)
     } catch (failure) {
       if ((failure as NodeJS.ErrnoException).code === 'EAGAIN') return 0
-      throw new WorkerFailure('invalid_state', `the terminal does not take input: ${(failure as NodeJS.ErrnoException).code}`)
+      throw new WorkerFailure(
+        'invalid_state',
+        `the terminal does not take input: ${(failure as NodeJS.ErrnoException).code}`,
+      )
     }
   }
 
@@ -200,7 +203,9 @@ export class Pty {
     this.#closeSlave()
     if (this.#readAvailable()) return this.#finish(false)
     // The reader goes on; its end means that everybody has let go of the terminal.
-    this.#drainTimer = this.#options.scope.after(this.#options.drainMs, 'drain', () => this.#finish(!this.#readAvailable()))
+    this.#drainTimer = this.#options.scope.after(this.#options.drainMs, 'drain', () =>
+      this.#finish(!this.#readAvailable()),
+    )
   }
 
   /** Reads until nothing is buffered. True when the terminal reported its end. */

@@ -24,7 +24,9 @@ export function rehearse(): void {
     hooks: { asked: () => {}, cwdReported: () => {}, changed: () => {}, hold: () => {}, parseFailed: () => {} },
   })
   for (let line = 0; line < 100; line++) {
-    const bytes = Buffer.from(SAMPLE + 'plain text of a usual length that fills most of a row, twice over\r\n'.repeat(4))
+    const bytes = Buffer.from(
+      SAMPLE + 'plain text of a usual length that fills most of a row, twice over\r\n'.repeat(4),
+    )
     ring.append(bytes)
     terminal.parseAll()
   }

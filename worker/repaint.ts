@@ -77,7 +77,8 @@ function inputModes(out: string[], core: Core, modes: StickyModes): void {
   if (dec.applicationKeypad) out.push('\x1b=')
   if (modes.modifyOtherKeys > 0) out.push(`${CSI}>4;${modes.modifyOtherKeys}m`)
   if (modes.title !== '') out.push(`\x1b]2;${printable(modes.title)}\x1b\\`)
-  for (const [key, value] of modes.colors) out.push(key.startsWith('d') ? `\x1b]${key.slice(1)};${value}\x1b\\` : `\x1b]4;${key};${value}\x1b\\`)
+  for (const [key, value] of modes.colors)
+    out.push(key.startsWith('d') ? `\x1b]${key.slice(1)};${value}\x1b\\` : `\x1b]4;${key};${value}\x1b\\`)
   if (dec.cursorStyle !== undefined) {
     const shape = { block: 2, underline: 4, bar: 6 }[dec.cursorStyle]
     out.push(`${CSI}${shape - (dec.cursorBlink ? 1 : 0)} q`)
@@ -141,7 +142,8 @@ function edgeMend(core: Core, above: Line | undefined, line: Line): string {
   return `${CSI}A${CSI}${core.cols}G${sgr(0, background & UNDERLINE_COLOR, 0)}${CSI}X${CSI}B${CSI}3G`
 }
 
-const startsWide = (line: Line | undefined): boolean => line !== undefined && line._data[0] !== undefined && line._data[0] >>> 22 === 2
+const startsWide = (line: Line | undefined): boolean =>
+  line !== undefined && line._data[0] !== undefined && line._data[0] >>> 22 === 2
 
 /**
  * `mend`: given when the row is entered by wrapping, so that its cells carry the colour of the wrap until they are
@@ -149,7 +151,14 @@ const startsWide = (line: Line | undefined): boolean => line !== undefined && li
  * `next`: what the row below begins with. Something must be printed in the last column for a joined one to wrap on (2);
  * a wide glyph wraps by itself when one column is left.
  */
-function paintLine(out: string[], pen: Pen, core: Core, line: Line, mend: string | undefined, next: 'new' | 'joined' | 'wide'): void {
+function paintLine(
+  out: string[],
+  pen: Pen,
+  core: Core,
+  line: Line,
+  mend: string | undefined,
+  next: 'new' | 'joined' | 'wide',
+): void {
   const columns = core.cols
   const fill = next === 'joined'
   const joined = mend !== undefined
@@ -168,7 +177,7 @@ function paintLine(out: string[], pen: Pen, core: Core, line: Line, mend: string
     flush()
     out.push((pen.style = wanted))
   }
-  for (let column = 0; column < used; ) {
+  for (let column = 0; column < used;) {
     const content = data[column * 3] ?? 0
     const width = content >>> 22
     if (isEmpty(content)) {
@@ -181,7 +190,12 @@ function paintLine(out: string[], pen: Pen, core: Core, line: Line, mend: string
       }
       const stop = fill ? columns - 1 : used
       let run = 1
-      while (column + run < stop && isEmpty(data[column * 3 + run * 3] ?? 0) && data[column * 3 + 2] === data[(column + run) * 3 + 2]) run++
+      while (
+        column + run < stop &&
+        isEmpty(data[column * 3 + run * 3] ?? 0) &&
+        data[column * 3 + 2] === data[(column + run) * 3 + 2]
+      )
+        run++
       if (joined || ((data[column * 3 + 2] ?? 0) & RGB) !== 0) {
         styleAt(column)
         flush()
@@ -282,7 +296,8 @@ const attributes = (it: Attributes): string => sgr(it.fg, it.bg, it.extended._ex
 function savedCursor(out: string[], core: Core, grid: Grid, enteringAlternate: boolean): void {
   const row = Math.max(0, Math.min(core.rows - 1, grid.savedY - grid.ybase))
   const column = Math.max(0, Math.min(core.cols - 1, grid.savedX))
-  const plain = grid.savedX === 0 && grid.savedY <= grid.ybase && grid.savedCurAttrData.fg === 0 && grid.savedCurAttrData.bg === 0
+  const plain =
+    grid.savedX === 0 && grid.savedY <= grid.ybase && grid.savedCurAttrData.fg === 0 && grid.savedCurAttrData.bg === 0
   // Entering the alternate buffer saves the cursor of this one by itself.
   if (plain && grid.savedCharset === undefined && !enteringAlternate) return
   const charset = grid.savedCharset !== undefined
@@ -303,8 +318,16 @@ function finish(out: string[], core: Core, modes: StickyModes, grid: Grid): void
     let last = core.cols - 1
     if ((line._data[last * 3] ?? 0) >>> 22 === 0 && last > 0) last--
     const content = line._data[last * 3] ?? 0
-    out.push(`${CSI}${grid.y + 1 - top};${last + 1}H${sgr(line._data[last * 3 + 1] ?? 0, line._data[last * 3 + 2] ?? 0, line._extendedAttrs[last]?._ext ?? 0)}`)
-    out.push((content & COMBINED) !== 0 ? (line._combined[last] ?? ' ') : isEmpty(content) ? ' ' : String.fromCodePoint(content & CODEPOINT))
+    out.push(
+      `${CSI}${grid.y + 1 - top};${last + 1}H${sgr(line._data[last * 3 + 1] ?? 0, line._data[last * 3 + 2] ?? 0, line._extendedAttrs[last]?._ext ?? 0)}`,
+    )
+    out.push(
+      (content & COMBINED) !== 0
+        ? (line._combined[last] ?? ' ')
+        : isEmpty(content)
+          ? ' '
+          : String.fromCodePoint(content & CODEPOINT),
+    )
   } else {
     out.push(`${CSI}${grid.y + 1 - top};${Math.min(core.cols, grid.x + 1)}H`)
   }
@@ -322,6 +345,5 @@ function finish(out: string[], core: Core, modes: StickyModes, grid: Grid): void
 
 /** Titles come from the program: no control character may leave the string. */
 function printable(text: string): string {
-  // eslint-disable-next-line no-control-regex
   return text.replace(/[\x00-\x1f\x7f-\x9f]/g, '')
 }

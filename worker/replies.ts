@@ -13,7 +13,6 @@ const PARTIAL_MS = 30
 const REPLY_PARTIAL_MS = 300
 const MAX_PARTIAL_BYTES = 65_536
 
-/* eslint-disable no-control-regex */
 const CSI = /^\x1b\[([?>=<]?)([\d;:]*)([ -/]*)([@-~])/
 const STRING = /^\x1b([P\]_])([^\x1b\x07]*)(\x07|\x1b\\)/
 const PARTIAL_CSI = /^\x1b\[[?>=<]?[\d;:]*[ -/]*$/
@@ -21,7 +20,6 @@ const PARTIAL_STRING = /^\x1b[P\]_][^\x1b\x07]*\x1b?$/
 const REPLY_STRING = /^\x1b(?:\]\d+;|P[01!>])/
 const PASTE_BEGIN = '\x1b[200~'
 const PASTE_END = '\x1b[201~'
-/* eslint-enable no-control-regex */
 
 export interface ReplyHost {
   /** A reply of that kind is awaited: a lone ESC may be its start. */
@@ -60,7 +58,7 @@ export class ReplyFilter {
 
   #scan(text: string): void {
     let out = ''
-    for (let at = 0; at < text.length; ) {
+    for (let at = 0; at < text.length;) {
       if (this.#inPaste) {
         const end = text.indexOf(PASTE_END, at)
         const stop = end === -1 ? text.length : end + PASTE_END.length
@@ -140,7 +138,8 @@ export function replyKind(sequence: string): { kind: string; mayBeKey: boolean }
 }
 
 function csiKind(prefix: string, params: string, intermediates: string, final: string): string | undefined {
-  if (intermediates === '$') return final === 'y' && /^\d+;\d$/.test(params) ? `mode:${prefix}${params.split(';', 1)[0]}` : undefined
+  if (intermediates === '$')
+    return final === 'y' && /^\d+;\d$/.test(params) ? `mode:${prefix}${params.split(';', 1)[0]}` : undefined
   if (intermediates !== '') return undefined
   switch (prefix + final) {
     case '?c':

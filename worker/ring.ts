@@ -64,7 +64,9 @@ export class OutputRing {
       this.#base += BLOCK_BYTES
       if (pinnedFrom >= this.#base && oldest.length === BLOCK_BYTES) fresh = oldest // 3
     }
-    fresh ??= Buffer.allocUnsafeSlow(this.#base === 0 && index === 0 ? Math.min(BLOCK_BYTES, Math.max(FIRST_BLOCK_BYTES, wanted)) : BLOCK_BYTES)
+    fresh ??= Buffer.allocUnsafeSlow(
+      this.#base === 0 && index === 0 ? Math.min(BLOCK_BYTES, Math.max(FIRST_BLOCK_BYTES, wanted)) : BLOCK_BYTES,
+    )
     this.#blocks.push(fresh)
     return fresh
   }
@@ -84,7 +86,7 @@ export class OutputRing {
     const first = Math.max(from, this.#start)
     const last = Math.min(to, this.#end)
     const out = Buffer.allocUnsafeSlow(Math.max(0, last - first))
-    for (let at = first; at < last; ) {
+    for (let at = first; at < last;) {
       const part = this.view(at, last - at)
       part.copy(out, at - first)
       at += part.length

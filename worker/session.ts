@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../kernel/clock.ts'
 import type { Scope } from '../kernel/scope.ts'
+import { crashPoint } from '../platform/crash-points.ts'
 import type { ProcessIdentity, Processes } from '../platform/processes.ts'
 import { TERMINAL_MAX_CELLS, TERMINAL_MIN_COLS } from '../protocol/limits.ts'
 import type { ChildExit, Initialize, StreamCloseReason, WorkerError } from '../protocol/worker/messages.ts'
@@ -112,7 +113,8 @@ export class Session {
         cwdReported: (cwd) => options.events.cwdReported(cwd),
         changed: () => options.events.terminalChanged(),
         hold: (on) => this.#hold(this.terminal, on),
-        parseFailed: (failure) => options.log.warn({ problem: (failure as Error).message }, 'the terminal could not take a piece of output'),
+        parseFailed: (failure) =>
+          options.log.warn({ problem: (failure as Error).message }, 'the terminal could not take a piece of output'),
       },
     })
     this.clients = new Clients({
@@ -126,7 +128,8 @@ export class Session {
       resize: (size) => {
         const before = this.size
         this.resize(size)
-        if (before.columns !== this.size.columns || before.rows !== this.size.rows) options.events.resizedByClient(this.size)
+        if (before.columns !== this.size.columns || before.rows !== this.size.rows)
+          options.events.resizedByClient(this.size)
       },
       exit: () => this.#end?.exit,
       opened: (streamId) => options.events.streamOpened(streamId),
@@ -188,7 +191,7 @@ export class Session {
       if (byUser && !this.#pty.leaderExited) this.#stoppedByUser = true
       await (this.#stopping ??= this.#terminate())
     }
-    const end = this.#end as { exit: ChildExit; fault?: WorkerError } | undefined
+    const end = this.#end
     if (end === undefined) throw new WorkerFailure('runtime_fault', 'the end of the program could not be observed')
     if (end.fault !== undefined) throw new WorkerFailure('runtime_fault', end.fault.message)
     return end.exit
@@ -205,7 +208,14 @@ export class Session {
 
   #ending(): Ending {
     const { processes, clock, worker, runtimeId, initialize } = this.#options
-    return new Ending({ processes, clock, worker, runtimeId, child: this.child, graceMs: Math.max(0, initialize.stop_policy.grace_ms) })
+    return new Ending({
+      processes,
+      clock,
+      worker,
+      runtimeId,
+      child: this.child,
+      graceMs: Math.max(0, initialize.stop_policy.grace_ms),
+    })
   }
 
   #output(bytes: Buffer): void {
@@ -226,6 +236,7 @@ export class Session {
   async #finish(ended: PtyExit): Promise<void> {
     const { clock, log, events } = this.#options
     const exitedAt = clock.now()
+    crashPoint('worker.end.exited')
     this.terminal.endOfOutput()
     this.input.end(new WorkerFailure('invalid_state', 'the program has ended'))
     let leftovers: Leftover[] = []
@@ -235,6 +246,7 @@ export class Session {
       log.error({ problem: (failure as Error).message }, 'the sweep failed')
       leftovers = [{ pid: this.child.pid, startIdentity: this.child.startIdentity, why: 'unreadable' }]
     }
+    crashPoint('worker.end.swept')
     for (const it of leftovers) log.warn({ ...it }, 'a process keeps the cleanup open')
     const exit: ChildExit = {
       ...(ended.code === undefined ? {} : { code: ended.code }), // 3
@@ -244,7 +256,9 @@ export class Session {
       output_force_closed: ended.forceClosed,
     }
     const fault: WorkerError | undefined =
-      leftovers.length === 0 ? undefined : { code: 'runtime_fault', message: describeLeftovers(leftovers), retryable: false }
+      leftovers.length === 0
+        ? undefined
+        : { code: 'runtime_fault', message: describeLeftovers(leftovers), retryable: false }
     this.#end = { exit, ...(fault && { fault }) }
     events.ended(exit, fault) // 2
     this.clients.ended()
@@ -257,7 +271,10 @@ export function fit(size: Size): Size {
   const columns = Math.max(TERMINAL_MIN_COLS, size.columns)
   const rows = Math.max(1, size.rows)
   if (columns * rows > TERMINAL_MAX_CELLS) {
-    throw new WorkerFailure('invalid_request', `a terminal of ${size.columns}x${size.rows} is over ${TERMINAL_MAX_CELLS} cells`)
+    throw new WorkerFailure(
+      'invalid_request',
+      `a terminal of ${size.columns}x${size.rows} is over ${TERMINAL_MAX_CELLS} cells`,
+    )
   }
   return { columns, rows }
 }

@@ -25,7 +25,7 @@ export function skippableTo(core: Core, ring: OutputRing, from: number, to: numb
 }
 
 function plainUntil(ring: OutputRing, from: number, to: number): number {
-  for (let at = from; at < to; ) {
+  for (let at = from; at < to;) {
     const view = ring.view(at, Math.min(CHUNK_BYTES, to - at))
     if (view.length === 0) return from
     const special = firstSpecial(view)

@@ -20,7 +20,7 @@ export function visibleScreen(core: Core, modes: StickyModes): Omit<TerminalSnap
     dimensions: { columns: core.cols, rows: core.rows },
     cursor: { column: Math.min(active.x, core.cols - 1), row: active.y, visible: !core.coreService.isCursorHidden },
     alternate_screen: active === alt,
-    // eslint-disable-next-line no-control-regex
+
     ...(modes.title === '' ? {} : { title: modes.title.replace(/[\x00-\x1f\x7f-\x9f]/g, '') }),
     ...(modes.progress === undefined ? {} : { progress: modes.progress }),
     visible_lines: lines,
@@ -36,7 +36,7 @@ export function visibleScreen(core: Core, modes: StickyModes): Omit<TerminalSnap
  */
 export function lineText(line: Line, columns: number, continues: boolean): string {
   let text = ''
-  for (let column = 0; column < columns; ) {
+  for (let column = 0; column < columns;) {
     const content = line._data[column * 3] ?? 0
     const width = Math.max(1, content >>> 22)
     if (isEmpty(content)) {

@@ -9,7 +9,11 @@ import { fit } from './session.ts'
 import type { Worker } from './worker.ts'
 import type { Grant } from './tokens.ts'
 
-const BAD_TOKEN: WorkerError = { code: 'invalid_data_token', message: 'the token is unknown, used or expired', retryable: false }
+const BAD_TOKEN: WorkerError = {
+  code: 'invalid_data_token',
+  message: 'the token is unknown, used or expired',
+  retryable: false,
+}
 
 export class DataStream {
   readonly #worker: Worker
@@ -70,7 +74,10 @@ export class DataStream {
     }
     const told = header.attach?.dimensions
     const size = told === undefined ? grant.size : fit(told)
-    this.#client = session.clients.add(this.#connection.socket, this.#options(grant.mode, { ...grant, ...(size && { size }) }))
+    this.#client = session.clients.add(
+      this.#connection.socket,
+      this.#options(grant.mode, { ...grant, ...(size && { size }) }),
+    )
   }
 
   #options(kind: 'raw' | 'attach' | 'detector', grant: Exclude<Grant, { mode: 'observation' }>) {
@@ -86,7 +93,16 @@ export class DataStream {
   }
 
   #refuse(error: WorkerError): void {
-    const head = encodeFrameHead({ version: this.#worker.version, stream_id: '', runtime_id: this.#worker.session?.runtimeId ?? '', kind: 'error', error }, 0)
+    const head = encodeFrameHead(
+      {
+        version: this.#worker.version,
+        stream_id: '',
+        runtime_id: this.#worker.session?.runtimeId ?? '',
+        kind: 'error',
+        error,
+      },
+      0,
+    )
     if (this.#connection.socket.writable) this.#connection.socket.write(head)
     this.#client?.close('requested', error)
     this.#connection.refuse()

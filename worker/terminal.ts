@@ -30,6 +30,8 @@ const RESUME_BYTES = 1_048_576
 const SLICE_BYTES = 65_536
 /** What a screen read may parse on the spot (about 5 ms); more goes in slices. */
 const DIRECT_BYTES = 262_144
+/** The most one read of a terminal gives on Linux. */
+const FULL_READ_BYTES = 4_095
 const SYNC_BOUND_MS = 1_000
 const SYNC_BEGIN = Buffer.from('\x1b[?2026h')
 const SYNC_END = Buffer.from('\x1b[?2026l')
@@ -75,7 +77,14 @@ export class ScreenTerminal {
   #sync: { offset: number; since: number } | undefined
   #waiting: { offset: number; resolve: () => void }[] = []
 
-  constructor(options: { columns: number; rows: number; ring: OutputRing; clock: Clock; scope: Scope; hooks: TerminalHooks }) {
+  constructor(options: {
+    columns: number
+    rows: number
+    ring: OutputRing
+    clock: Clock
+    scope: Scope
+    hooks: TerminalHooks
+  }) {
     this.#ring = options.ring
     this.#clock = options.clock
     this.#scope = options.scope
@@ -119,7 +128,9 @@ export class ScreenTerminal {
       if (backlog >= this.#pauseBytes) this.#setHolding(true)
       return this.#startSlicing()
     }
-    if (backlog < DIRECT_BYTES && endsInQuery(bytes)) return this.#parseTo(this.#ring.end)
+    // A full read goes on; who asks stops to wait, so its read is short.
+    if (bytes.length < FULL_READ_BYTES && backlog < DIRECT_BYTES && endsInQuery(bytes))
+      return this.#parseTo(this.#ring.end)
     this.#timer ??= this.#scope.after(QUIET_MS, 'parse', () => this.#quiet())
   }
 
@@ -208,7 +219,11 @@ export class ScreenTerminal {
     }
     const state = input._parser.currentState
     if (state === GROUND) return { offset: at, prefix: '' }
-    const start = this.#ring.lastIndexOf(ESC, Math.max(this.#ring.start, this.#parsed - SEQUENCE_REACH_BYTES), this.#parsed)
+    const start = this.#ring.lastIndexOf(
+      ESC,
+      Math.max(this.#ring.start, this.#parsed - SEQUENCE_REACH_BYTES),
+      this.#parsed,
+    )
     if (start !== -1) return { offset: start, prefix: '' }
     return { offset: this.#parsed, prefix: '\x1bP' }
   }

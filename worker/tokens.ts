@@ -6,7 +6,13 @@ import { randomHex } from './random.ts'
 const MAX_TOKENS = 128
 
 export type Grant =
-  | { mode: 'attach' | 'detector'; streamId: string; afterOffset: number; size?: { columns: number; rows: number }; historyRows: number }
+  | {
+      mode: 'attach' | 'detector'
+      streamId: string
+      afterOffset: number
+      size?: { columns: number; rows: number }
+      historyRows: number
+    }
   | { mode: 'observation'; streamId: string; afterOffset: number; maxBytes: number; waitMs: number }
 
 export class Tokens {

@@ -9,17 +9,30 @@ import type * as net from 'node:net'
 import { join } from 'node:path'
 import type { Clock } from '../kernel/clock.ts'
 import { Scope } from '../kernel/scope.ts'
+import { crashPoint } from '../platform/crash-points.ts'
 import type { Processes } from '../platform/processes.ts'
-import type { Capability, ChildExit, Initialize, InspectSnapshot, ProcessIdentity, RequestOf, Scope as RequestScope, WorkerError, WorkerPhase, WritePlan } from '../protocol/worker/messages.ts'
+import type {
+  Capability,
+  ChildExit,
+  Initialize,
+  InspectSnapshot,
+  ProcessIdentity,
+  RequestOf,
+  Scope as RequestScope,
+  WorkerError,
+  WorkerPhase,
+  WritePlan,
+} from '../protocol/worker/messages.ts'
 import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
 import type { WorkerArguments } from './argv.ts'
 import { childEnvironment, markerEntries } from './child-env.ts'
 import { Connection } from './connection.ts'
 import { ControlSocket } from './control-socket.ts'
 import { Control } from './control.ts'
+import { confirmExec } from './exec-check.ts'
 import { WorkerFailure } from './failure.ts'
-import { JournalFile, JOURNAL_SCHEMA, type Journal, type JournalPhase } from './journal.ts'
-import { checkLaunch, isBinary } from './launch-check.ts'
+import { JournalFile, JOURNAL_SCHEMA, outcomeOf, type Journal, type JournalPhase } from './journal.ts'
+import { checkLaunch } from './launch-check.ts'
 import { Leases, type Lease } from './lease.ts'
 import type { WorkerLog } from './log.ts'
 import { OutputWaiters } from './observe.ts'
@@ -34,9 +47,7 @@ import { Tokens, type Grant } from './tokens.ts'
 const IDLE_MS = 10_000
 /** At most this many output events a second. */
 const EVENT_REST_MS = 250
-/** Turns of the event loop the exec of the program may take before it is believed. */
-const EXEC_LOOKS = 2_000
-
+const JOURNAL_RETRY_MS = 5_000
 export interface WorkerOptions {
   args: WorkerArguments
   processes: Processes
@@ -58,7 +69,8 @@ export class Worker {
   readonly #process: ProcessIdentity
   #session: Session | undefined
   #started: { transactionId: string; child: ProcessIdentity } | undefined
-  #starting: { transactionId: string; result: Promise<{ runtime_id: string; child_process: ProcessIdentity }> } | undefined
+  #starting:
+    { transactionId: string; result: Promise<{ runtime_id: string; child_process: ProcessIdentity }> } | undefined
   #initialize: Initialize | undefined
   #launchDaemonId: string | undefined
   #idle: Disposable | undefined
@@ -103,12 +115,20 @@ export class Worker {
   async listen(): Promise<void> {
     this.#socket.check()
     this.#write('bootstrap', false)
+    crashPoint('worker.socket.before')
     await this.#socket.open()
+    crashPoint('worker.socket.after')
     loadNativePty()
     this.#waitForController()
   }
 
-  identity(): { session_id: string; worker_id: string; runtime_id?: string; worker_process: ProcessIdentity; phase: WorkerPhase } {
+  identity(): {
+    session_id: string
+    worker_id: string
+    runtime_id?: string
+    worker_process: ProcessIdentity
+    phase: WorkerPhase
+  } {
     return {
       session_id: this.#options.args.sessionId,
       worker_id: this.workerId,
@@ -118,7 +138,11 @@ export class Worker {
     }
   }
 
-  acquire(holder: object, terms: { daemonId: string; version: number; capabilities: readonly Capability[] }, send: (message: object) => void): Lease {
+  acquire(
+    holder: object,
+    terms: { daemonId: string; version: number; capabilities: readonly Capability[] },
+    send: (message: object) => void,
+  ): Lease {
     const lease = this.leases.acquire(holder, terms, send)
     if (lease === undefined) throw new WorkerFailure('controller_busy', 'another daemon controls this worker', true)
     this.#idle?.[Symbol.dispose]()
@@ -161,7 +185,8 @@ export class Worker {
     if (this.#started?.transactionId === initialize.transaction_id && this.#session !== undefined) {
       return Promise.resolve({ runtime_id: this.#session.runtimeId, child_process: this.#started.child })
     }
-    if (this.#session !== undefined || this.#starting !== undefined) return Promise.reject(new WorkerFailure('invalid_state', 'this worker is initialized already'))
+    if (this.#session !== undefined || this.#starting !== undefined)
+      return Promise.reject(new WorkerFailure('invalid_state', 'this worker is initialized already'))
     if (initialize.session_id !== this.#options.args.sessionId || initialize.expected_worker_id !== this.workerId) {
       return Promise.reject(new WorkerFailure('identity_mismatch', 'this is the worker of another session'))
     }
@@ -182,8 +207,10 @@ export class Worker {
     const env = this.#environment(initialize, runtimeId, daemonId)
     const scope = this.#scope.child('session')
     this.#initialize = initialize
-    this.#write('starting', false, runtimeId)
+    crashPoint('worker.initialize.begun')
+    let started: Session | undefined
     try {
+      this.#write('starting', false, runtimeId)
       const session = new Session({
         initialize,
         env,
@@ -198,63 +225,48 @@ export class Worker {
             this.waiters.wake()
             this.#rested('output', () => this.leases.tell({ type: 'output_advanced', next_offset: session.ring.end }))
           },
-          terminalChanged: () => this.#rested('terminal', () => this.leases.tell({ type: 'terminal_changed', watermark: session.terminal.parsed })),
+          terminalChanged: () =>
+            this.#rested('terminal', () =>
+              this.leases.tell({ type: 'terminal_changed', watermark: session.terminal.parsed }),
+            ),
           cwdReported: (cwd) => this.leases.tellCapable('stream_events', { type: 'cwd_reported', cwd }),
-          resizedByClient: (dimensions) => this.leases.tellCapable('stream_events', { type: 'resized_by_client', dimensions }),
+          resizedByClient: (dimensions) =>
+            this.leases.tellCapable('stream_events', { type: 'resized_by_client', dimensions }),
           streamOpened: (stream_id) => this.leases.tellCapable('stream_events', { type: 'stream_opened', stream_id }),
-          streamClosed: (stream_id, reason, error) => this.leases.tellCapable('stream_events', { type: 'stream_closed', stream_id, reason, ...(error && { error }) }),
+          streamClosed: (stream_id, reason, error) =>
+            this.leases.tellCapable('stream_events', {
+              type: 'stream_closed',
+              stream_id,
+              reason,
+              ...(error && { error }),
+            }),
           ended: (exit, fault) => this.#ended(exit, fault),
         },
       })
-      await this.#executed(session)
+      started = session
+      crashPoint('worker.initialize.spawned')
+      await confirmExec(session, { processes, executable: initialize.executable, cwd: initialize.cwd })
+      crashPoint('worker.initialize.executed')
       this.#session = session
       this.#launchDaemonId = daemonId
-      this.#started = { transactionId: initialize.transaction_id, child: { pid: session.child.pid, start_identity: session.child.startIdentity } }
+      this.#started = {
+        transactionId: initialize.transaction_id,
+        child: { pid: session.child.pid, start_identity: session.child.startIdentity },
+      }
+      // A program that has ended meanwhile is journaled as such, behind the answer to this start.
+      if (session.exit === undefined)
+        this.#write('live', true, runtimeId) // 2
+      else setImmediate(() => session.exit && this.#tellEnd(session.exit, session.fault))
+      crashPoint('worker.initialize.after')
+      this.leases.tell({ type: 'runtime_started' })
+      return { runtime_id: runtimeId, child_process: this.#started.child }
     } catch (failure) {
-      this.#session = undefined
-      this.#initialize = undefined
+      this.#session = this.#started = this.#initialize = this.#launchDaemonId = undefined
+      if (started !== undefined && started.exit === undefined) await started.stop(false).catch(() => {})
       await scope.close()
-      this.#write('bootstrap', false)
+      this.#tryWrite('bootstrap')
       throw failure
     }
-    const session = this.#session
-    // A program that ended meanwhile was journaled as terminal already.
-    if (session.exit === undefined) this.#write('live', true, runtimeId) // 2
-    this.leases.tell({ type: 'runtime_started' })
-    // Behind the answer to this start.
-    if (session.exit !== undefined) setImmediate(() => session.exit && this.#tellEnd(session.exit, session.fault))
-    return { runtime_id: runtimeId, child_process: this.#started.child }
-  }
-
-  /**
-   * Waits until the program's image is the asked one. forkpty tells a failed exec only by words on the terminal and
-   * exit status 1. Throws `spawn_failed` or `cwd_failed` with these words.
-   */
-  async #executed(session: Session): Promise<void> {
-    const { processes } = this.#options
-    const ours = processes.argv(process.pid)?.join('\0')
-    for (let look = 0; look < EXEC_LOOKS && !session.leaderExited; look++) {
-      const argv = processes.argv(session.child.pid)
-      if (ours === undefined || (argv !== undefined && argv.length > 0 && argv.join('\0') !== ours)) return this.#refuseFallback(session, argv ?? [])
-      await new Promise((resolve) => setImmediate(resolve))
-    }
-    if (!session.leaderExited) return
-    await session.whenLeaderExited()
-    const words = /^(execvp\(3\)|chdir\(2\)) failed\.: ([^\r\n]*)/.exec(session.ring.copy(0, 256).toString('utf8'))
-    if (words === null) return
-    await session.whenEnded()
-    if (session.exit?.code !== 1) return
-    const { executable, cwd } = this.#initialize ?? { executable: '', cwd: '' }
-    if (words[1] === 'chdir(2)') throw new WorkerFailure('cwd_failed', `working directory ${cwd}: ${words[2]}`)
-    throw new WorkerFailure('spawn_failed', `${executable}: ${words[2]}`)
-  }
-
-  /** execvp runs what the kernel cannot as a shell script; a binary for another machine is none. */
-  async #refuseFallback(session: Session, argv: readonly string[]): Promise<void> {
-    const { executable } = this.#initialize ?? { executable: '' }
-    if (argv[0] !== '/bin/sh' || argv[1] !== executable || !isBinary(executable)) return
-    await session.stop(false)
-    throw new WorkerFailure('spawn_failed', `${executable}: not a program for this machine`)
   }
 
   #environment(initialize: Initialize, runtimeId: string, daemonId: string): string[] {
@@ -284,7 +296,11 @@ export class Worker {
   sessionOf(scope: RequestScope): Session {
     const session = this.#session
     if (session === undefined) throw new WorkerFailure('invalid_state', 'this worker is not initialized')
-    if (scope.session_id !== this.#options.args.sessionId || scope.worker_id !== this.workerId || scope.runtime_id !== session.runtimeId) {
+    if (
+      scope.session_id !== this.#options.args.sessionId ||
+      scope.worker_id !== this.workerId ||
+      scope.runtime_id !== session.runtimeId
+    ) {
       throw new WorkerFailure('identity_mismatch', 'the request names another runtime')
     }
     return session
@@ -300,11 +316,18 @@ export class Worker {
     if (mode === 'observation') throw new WorkerFailure('invalid_request', 'an observation is opened with read_output')
     if (afterOffset < 0) throw new WorkerFailure('invalid_request', 'after_offset is negative')
     const size = attach?.dimensions && fit(attach.dimensions)
-    return this.#grant({ mode, streamId, afterOffset, ...(size && { size }), historyRows: Math.max(0, attach?.history_rows ?? SCROLLBACK_ROWS) })
+    return this.#grant({
+      mode,
+      streamId,
+      afterOffset,
+      ...(size && { size }),
+      historyRows: Math.max(0, attach?.history_rows ?? SCROLLBACK_ROWS),
+    })
   }
 
   openReading(request: RequestOf<'read_output'>): { token: string; expires_at_ms: number } {
-    if (request.max_bytes < 1 || request.wait_ms < 0) throw new WorkerFailure('invalid_request', 'max_bytes and wait_ms must not be negative')
+    if (request.max_bytes < 1 || request.wait_ms < 0)
+      throw new WorkerFailure('invalid_request', 'max_bytes and wait_ms must not be negative')
     return this.#grant({
       mode: 'observation',
       streamId: request.stream_id,
@@ -316,13 +339,16 @@ export class Worker {
 
   #grant(grant: Grant): { token: string; expires_at_ms: number } {
     const issued = this.tokens.issue(grant)
-    if (issued === undefined) throw new WorkerFailure('observation_limit_exceeded', 'too many streams wait to be opened', true)
+    if (issued === undefined)
+      throw new WorkerFailure('observation_limit_exceeded', 'too many streams wait to be opened', true)
     return { token: issued.token, expires_at_ms: issued.expiresAtMs }
   }
 
   async writePlan(session: Session, plan: WritePlan): Promise<number> {
-    if (session.exit !== undefined || session.leaderExited) throw new WorkerFailure('invalid_state', 'the program has ended')
-    if (plan.fragments.some((it) => !/^[A-Za-z0-9+/]*={0,2}$/.test(it.bytes))) throw new WorkerFailure('invalid_request', 'fragment bytes are not base64')
+    if (session.exit !== undefined || session.leaderExited)
+      throw new WorkerFailure('invalid_state', 'the program has ended')
+    if (plan.fragments.some((it) => !/^[A-Za-z0-9+/]*={0,2}$/.test(it.bytes)))
+      throw new WorkerFailure('invalid_request', 'fragment bytes are not base64')
     // Version 6 has no stall bound: its writes wait as long as the program does not read.
     return session.input.plan(plan, this.version >= 7 ? this.#initialize?.input_stall_ms : undefined)
   }
@@ -339,6 +365,7 @@ export class Worker {
   }
 
   stop(session: Session): Promise<ChildExit> {
+    crashPoint('worker.stop.asked')
     return session.stop(true)
   }
 
@@ -350,12 +377,17 @@ export class Worker {
 
   /** A failure that is no WorkerFailure: our bug, named in the log and hidden on the wire. */
   unexpected(failure: unknown): WorkerFailure {
-    this.#options.log.error({ problem: failure instanceof Error ? (failure.stack ?? failure.message) : String(failure) }, 'a request failed unexpectedly')
+    this.#options.log.error(
+      { problem: failure instanceof Error ? (failure.stack ?? failure.message) : String(failure) },
+      'a request failed unexpectedly',
+    )
     return new WorkerFailure('runtime_fault', 'the worker failed; see its log')
   }
 
   /** SIGTERM: end the program gracefully, then go. */
   async terminate(): Promise<void> {
+    // A program that is being started has to be known before it can be ended.
+    await this.#starting?.result.catch(() => {})
     const session = this.#session
     if (session !== undefined && session.exit === undefined) await session.stop(false).catch(() => {})
     await this.leave(0)
@@ -365,7 +397,8 @@ export class Worker {
   async leave(code: number): Promise<void> {
     if (this.#leaving) return
     this.#leaving = true
-    if (this.#session === undefined) this.#write('never_initialized', false)
+    crashPoint('worker.leave')
+    if (this.#session === undefined) this.#tryWrite('never_initialized')
     await this.#scope.close().catch((failure: unknown) => this.unexpected(failure))
     this.#options.exit(code)
   }
@@ -379,11 +412,22 @@ export class Worker {
   }
 
   #tellEnd(exit: ChildExit, fault: WorkerError | undefined): void {
-    this.#write(fault === undefined ? 'terminal' : 'faulted', true, this.#session?.runtimeId, exit, fault) // 2
+    this.#journalEnd(exit, fault) // 2
     this.#options.log.info({ exit, ...(fault && { fault: fault.message }) }, 'the session ended')
     if (fault === undefined) this.leases.tell({ type: 'child_exited', exit })
     else this.leases.tell({ type: 'runtime_fault', error: fault })
+    crashPoint('worker.end.told')
     this.#scope.after(this.#initialize?.limits.terminal_retention_ms ?? 0, 'retention', () => void this.leave(0))
+  }
+
+  /** A full disk must not keep an end from its daemon: it is told all the same, and journaled as soon as it can be. */
+  #journalEnd(exit: ChildExit, fault: WorkerError | undefined): void {
+    try {
+      this.#write(fault === undefined ? 'terminal' : 'faulted', true, this.#session?.runtimeId, exit, fault)
+    } catch (failure) {
+      this.#options.log.error({ problem: (failure as Error).message }, 'the end is not in the journal')
+      if (!this.#scope.closed) this.#scope.after(JOURNAL_RETRY_MS, 'journal', () => this.#journalEnd(exit, fault))
+    }
   }
 
   /** First call at once, further ones together after a rest. */
@@ -423,7 +467,21 @@ export class Worker {
   #launchIdentity(): Journal['launch_identity'] {
     const launch = this.#initialize?.launch
     if (launch === undefined) return null
-    return { provider: launch.agent_base, process: this.#started?.child ?? null, reference_kind: launch.reference_kind ?? null, native_reference: null }
+    return {
+      provider: launch.agent_base,
+      process: this.#started?.child ?? null,
+      reference_kind: launch.reference_kind ?? null,
+      native_reference: null,
+    }
+  }
+
+  /** For phases nothing depends on. */
+  #tryWrite(phase: 'bootstrap' | 'never_initialized'): void {
+    try {
+      this.#write(phase, false)
+    } catch (failure) {
+      this.#options.log.error({ problem: (failure as Error).message }, 'the journal is behind')
+    }
   }
 
   #write(phase: JournalPhase, durable: boolean, runtimeId?: string, exit?: ChildExit, fault?: WorkerError): void {
@@ -442,16 +500,7 @@ export class Worker {
       phase,
       ...(runtimeId !== undefined && { runtime_id: runtimeId }),
       ...(child && { child: { pid: child.pid, process_group: child.pid, start_identity: child.start_identity } }),
-      ...(exit && {
-        outcome: {
-          exit_code: exit.code ?? null,
-          signal: exit.signal ?? null,
-          success: exit.code === 0,
-          exited_at: new Date(exit.exited_at_ms).toISOString(),
-          reason: fault !== undefined ? 'cleanup_unconfirmed' : exit.stopped_by_user ? 'stopped_by_user' : 'exited',
-          output_force_closed: exit.output_force_closed,
-        },
-      }),
+      ...(exit && { outcome: outcomeOf(exit, fault !== undefined) }),
       ...(fault && { fault: fault.message }),
       launch_identity: this.#launchIdentity(),
       active_identity: null,

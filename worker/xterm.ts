@@ -3,20 +3,11 @@
  * a repaint into a fresh emulator and compare, so a moved field fails them.
  */
 import { poolSize } from './unpooled.ts'
-import * as headless from '@xterm/headless'
-import * as graphemes from '@xterm/addon-unicode-graphemes'
+import { Terminal } from '@xterm/headless/lib-headless/xterm-headless.mjs'
+import { UnicodeGraphemesAddon } from '@xterm/addon-unicode-graphemes/lib/addon-unicode-graphemes.mjs'
 import type { IParser } from '@xterm/headless'
 
 Buffer.poolSize = poolSize
-
-// Both packages come as a CommonJS file (all in `default`, what node loads) and as a module (names, what a bundler may
-// choose: a fifth smaller).
-const { Terminal } = unwrap(headless)
-const { UnicodeGraphemesAddon } = unwrap(graphemes)
-
-function unwrap<T extends object>(module: T): T {
-  return 'default' in module ? (module.default as T) : module
-}
 
 export type Params = (number | number[])[]
 
@@ -99,11 +90,25 @@ export const isEmpty = (content: number): boolean => content === 0x400000
 export const GROUND = 0
 
 /** The emulator lets no handler see other window operations; sizes are answered in asking.ts, titles are kept in their stack. */
-const WINDOW_REPORTS = { getWinSizePixels: true, getCellSizePixels: true, getWinSizeChars: true, getScreenSizeChars: true, pushTitle: true, popTitle: true }
+const WINDOW_REPORTS = {
+  getWinSizePixels: true,
+  getCellSizePixels: true,
+  getWinSizeChars: true,
+  getScreenSizeChars: true,
+  pushTitle: true,
+  popTitle: true,
+}
 
 /** The one place where the width of characters is decided (Unicode 15 with grapheme clusters). */
 export function createEmulator(columns: number, rows: number, scrollback: number): Emulator {
-  const terminal = new Terminal({ cols: columns, rows, scrollback, allowProposedApi: true, logLevel: 'off', windowOptions: WINDOW_REPORTS })
+  const terminal = new Terminal({
+    cols: columns,
+    rows,
+    scrollback,
+    allowProposedApi: true,
+    logLevel: 'off',
+    windowOptions: WINDOW_REPORTS,
+  })
   terminal.loadAddon(new UnicodeGraphemesAddon())
   const { _core: core } = terminal as unknown as { _core: Core }
   mendEraseAbove(terminal.parser, core)

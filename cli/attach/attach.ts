@@ -1,26 +1,24 @@
 /**
  * The attach client: one terminal, one session after the other. A session's stream may be opened many times (reconnect,
- * return from the menu, another session); what the person sees is one picture.
+ * return from the menu, another session); what the person sees is one picture. Long because one class owns the phase: who
+ * gets a key and who gets output is decided here alone.
  */
 import { after, monotonicMs, pause } from '../../client/clock.ts'
-import { ClientError, errorOf } from '../../client/errors.ts'
+import { ClientError } from '../../client/errors.ts'
 import type { Attachment, Client } from '../../client/client.ts'
-import type { Session } from '../../client/methods.ts'
 import { Fault } from '../../protocol/fault.ts'
 import type { Cli } from '../cli.ts'
 import { fail } from '../run.ts'
 import { loadAttachConfig, nextAttempt, type Reconnect } from './config.ts'
-import { EXIT_COULD_NOT_ATTACH, exitCodeOf, hasEnded, lineOf, type Ending } from './ending.ts'
+import { EXIT_COULD_NOT_ATTACH, exitCodeOf, lineOf, type Ending } from './ending.ts'
 import { KeyReader, type KeyEvent } from './keys.ts'
+import { factsOf, whyOver, whyRefused } from './fate.ts'
 import { FIRST, keysIn, paint, press, type Menu, type MenuAction, type MenuFacts } from './menu.ts'
 import { SizeTeller } from './sizes.ts'
 import { Terminal, say, type Size } from './terminal.ts'
 
 /** Output kept while the menu is open; what is over it is not replayed, the screen is painted anew instead. */
 const MENU_BUFFER_BYTES = 1_048_576
-/** Between the end of a stream and the record of the program's end lies the worker's drain and one message. */
-const END_KNOWN_MS = 3_000
-const END_POLL_MS = 15
 /** Facts for the menu's header must not keep it from opening. */
 const FACTS_MS = 1_000
 /** A stream that lived this long starts the count of attempts anew. */
@@ -120,7 +118,7 @@ class AttachClient {
     let over = watch()
     this.#attachment = undefined
     const refusal = await Promise.race([left, this.#open({})])
-    if (refusal instanceof Error) return await this.#refused(refusal)
+    if (refusal instanceof Error) return await whyRefused(this.#client, this.#id, refusal)
     if (refusal !== undefined) return refusal
     for (;;) {
       const openedMs = monotonicMs()
@@ -210,43 +208,10 @@ class AttachClient {
   }
   #listening = false
 
-  /** Why the stream is over: an ending, or an interruption that may heal. */
-  async #why(): Promise<Ending | 'interrupted'> {
-    const streamId = this.#attachment?.streamId
-    try {
-      if (streamId !== undefined) {
-        const { error } = await this.#client.call('session.detach', { stream_id: streamId })
-        const failure = errorOf(error)
-        if (failure !== undefined)
-          return { kind: 'dropped', failure: { msg: failure.message, recover: failure.recover } }
-      }
-      const end = monotonicMs() + END_KNOWN_MS
-      for (;;) {
-        const session = await this.#client.call('session.inspect', this.#id)
-        if (session.runtime?.state === 'lost') return lost(session)
-        if (hasEnded(session)) return { kind: 'ended', session }
-        if (monotonicMs() > end) return 'interrupted'
-        await pause(END_POLL_MS)
-      }
-    } catch (failure) {
-      if (failure instanceof ClientError && failure.code === 'session_not_found')
-        return { kind: 'removed', byMenu: this.#removing }
-      return 'interrupted'
-    }
+  #why(): Promise<Ending | 'interrupted'> {
+    return whyOver(this.#client, this.#id, this.#attachment?.streamId, this.#removing)
   }
   #removing = false
-
-  /** Attaching failed at once: perhaps because the program had ended before. */
-  async #refused(failure: Error): Promise<Ending> {
-    if (
-      failure instanceof ClientError &&
-      (failure.code === 'session_not_running' || failure.code === 'session_terminal_unavailable')
-    ) {
-      const session = await this.#client.call('session.inspect', this.#id).catch(() => undefined)
-      if (session !== undefined && hasEnded(session)) return { kind: 'ended', session }
-    }
-    return { kind: 'refused', failure: bodyOf(failure) }
-  }
 
   /** Answers an ending when the stream cannot be had again. */
   async #bringBack(stable: boolean): Promise<Ending | undefined> {
@@ -471,25 +436,3 @@ class AttachClient {
     if (failure !== undefined) this.#notice(failure.message)
   }
 }
-
-const bodyOf = (failure: Error): { msg: string; recover?: string | undefined } =>
-  failure instanceof Fault ? { msg: failure.message, recover: failure.recover } : { msg: failure.message }
-
-function lost(session: Session): Ending {
-  const reason = session.runtime?.loss_reason
-  return {
-    kind: 'dropped',
-    failure: {
-      msg: `the runtime of session ${session.id} is lost${reason === undefined ? '' : ` (${reason})`}`,
-      recover: 'pohunek session inspect shows its state',
-    },
-  }
-}
-
-const factsOf = (session: Session): MenuFacts => ({
-  name: session.name ?? session.id,
-  host: 'local',
-  project: session.project_label ?? session.project_id,
-  branch: session.branch,
-  state: session.activity === undefined ? session.state : `${session.state}, ${session.activity}`,
-})

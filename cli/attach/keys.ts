@@ -19,9 +19,8 @@ const MAX_SEQUENCE_BYTES = 48
 const CONTROL = 4
 const LOCKS = 64 | 128
 
-// eslint-disable-next-line no-control-regex
 const COMPLETE = /^\x1b\[(?:(9[23])(?::[0-9:]*)?;([0-9]{1,4})(?::([0-9]))?(?:;[0-9:]*)?u|27;([0-9]{1,4});(9[23])~)/
-// eslint-disable-next-line no-control-regex
+
 const PREFIX = /^\x1b(?:\[(?:9(?:[23](?::[0-9:]*)?(?:;[0-9:;]*)?)?|2(?:7(?:;[0-9;]*)?)?)?)?$/
 
 const PRESS = '1'

@@ -55,7 +55,6 @@ function pressInRename(text: string, key: string): { menu: Menu; action?: MenuAc
   return { menu: { view: 'rename', text: [...key].length === 1 && text.length < MAX_NAME_CHARS ? text + key : text } }
 }
 
-// eslint-disable-next-line no-control-regex
 const TOKEN = /\x1b\[M[\s\S]{3}|\x1b\[([0-9:;<=>?]*)[ -/]*([@-~])|\x1bO.|\x1b|[\s\S]/gu
 const NAMED: Readonly<Record<number, string>> = {
   13: 'enter',

@@ -9,6 +9,7 @@ import { constants } from 'node:fs'
 import { open, rename, type FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { platformFaults } from '../../platform/faults.ts'
+import { crashPoint } from '../crash-points.ts'
 import { checkOwnFile, removeFile, syncDirectory } from '../secure-files.ts'
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_TRUNC } = constants
@@ -60,8 +61,11 @@ export class LogFile {
     }
     if (this.#dirtyName) await this.#syncName()
     try {
+      crashPoint('store.append.before')
       await writeAt(this.#handle, bytes, this.#length)
+      crashPoint('store.append.unsynced')
       await this.#handle.datasync()
+      crashPoint('store.append.after')
       this.#length += bytes.length
     } catch (failure) {
       this.#dirtyTail = true // 1

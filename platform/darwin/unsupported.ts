@@ -16,6 +16,7 @@ export const unsupportedProcesses: Processes = {
   foregroundGroup: fact,
   membersOf: fact,
   findMarked: fact,
+  variable: fact,
   signal: fact,
   bootId: fact,
 }

@@ -9,6 +9,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import { WORKER_CONNECT_MS } from '../../protocol/limits.ts'
+import { crashPoint } from '../crash-points.ts'
 import { platformFaults } from '../faults.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, Supervisor, WorkerJob } from '../supervisor.ts'
@@ -72,8 +73,11 @@ export class DetachedSupervisor implements Supervisor {
   async retire(job: WorkerJob, graceMs: number): Promise<'retired' | 'absent' | 'mismatch'> {
     const status = await this.inspect(job)
     if (status.state === 'absent' || status.state === 'mismatch') return status.state
+    crashPoint('job.retire.before')
     if (status.state === 'running') await this.#end(status.process, graceMs)
+    crashPoint('job.retire.ended')
     this.#files.remove(job)
+    crashPoint('job.retire.after')
     return 'retired'
   }
 
@@ -101,19 +105,25 @@ export class DetachedSupervisor implements Supervisor {
       argv: [job.executable, ...job.args],
       ready: false,
     }
+    crashPoint('job.start.before')
     this.#files.write(record) // 1
+    crashPoint('job.start.recorded')
     let child: ChildProcess | undefined
     try {
       child = await spawnWorker(job)
+      crashPoint('job.start.spawned')
       // Not reaped before this turn of the event loop ends: the pid is still its own, dead or alive.
       const identity = this.#options.processes.identify(child.pid as number)
       if (identity === undefined)
         throw platformFaults.spawn_failed({ executable: job.executable, problem: 'it is not in /proc' })
       const known = { ...record, pid: identity.pid, start_identity: identity.startIdentity }
       this.#files.write(known)
+      crashPoint('job.start.identified')
       await this.#ready(job, child, signal)
+      crashPoint('job.start.ready')
       const argv = this.#options.processes.argv(identity.pid) ?? record.argv
       this.#files.write({ ...known, argv, ready: true })
+      crashPoint('job.start.after')
       child.unref()
       return identity
     } catch (failure) {
@@ -134,7 +144,7 @@ export class DetachedSupervisor implements Supervisor {
         let told = ''
         pipe.on('data', (bytes: Buffer) => {
           told = (told + bytes.toString('latin1')).slice(0, 64)
-          if (told.startsWith('READY\n')) resolve()
+          if (told.startsWith('READY=1\n')) resolve()
         })
         pipe.on('error', () => undefined) // its end shows in the worker's exit or in the deadline
         const exited = (code: number | null, killer: string | null): void => {
@@ -166,6 +176,8 @@ export class DetachedSupervisor implements Supervisor {
       if (outcome === 'denied') {
         throw platformFaults.worker_operation_failed({ problem: `worker process ${target.pid} may not be signalled` })
       }
+      // A stopped process acts on SIGTERM only once it goes on; systemd does the same.
+      if (signal === 'SIGTERM') processes.signal(target, 'SIGCONT')
       if (outcome === 'gone' || (await pollUntil(clock, waitMs, () => !processes.isRunning(target)))) return
     }
     throw platformFaults.worker_operation_failed({ problem: `worker process ${target.pid} does not end on SIGKILL` })

@@ -29,9 +29,9 @@ const NAME = /^(?!\.)([A-Za-z0-9._:-]{1,128})-([1-9]\d{0,9})\.json$/
 export class JobFiles {
   readonly #directory: string
 
-  /** `state` exists; <state>/jobs is made 0700 when missing. */
-  constructor(state: string) {
-    this.#directory = join(state, 'jobs')
+  /** `state` exists; the directory below it, one for each form of supervision, is made 0700 when missing. */
+  constructor(state: string, directory: 'jobs' | 'units' = 'jobs') {
+    this.#directory = join(state, directory)
   }
 
   path({ sessionId, generation }: WorkerJob): string {

@@ -77,6 +77,13 @@ export function hasEntry(environ: Buffer, entry: string): boolean {
   return false
 }
 
+/** Value of the first `name=` entry of a NUL-separated environment block. */
+export function readEntry(environ: Buffer, name: string): string | undefined {
+  const prefix = `${name}=`
+  const entry = environ.toString('utf8').split('\0').find((it) => it.startsWith(prefix))
+  return entry?.slice(prefix.length)
+}
+
 export function attempt<T>(read: () => T): T | undefined {
   try {
     return read()

@@ -1,6 +1,6 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 import type { MarkedSweep, ProcessIdentity, Processes } from '../processes.ts'
-import { allPids, attempt, hasEntry, isAlive, readArgv, readStat, readUid, type Stat } from './proc.ts'
+import { allPids, attempt, hasEntry, isAlive, readArgv, readEntry, readStat, readUid, type Stat } from './proc.ts'
 
 const errno = (failure: unknown): string | undefined => (failure as NodeJS.ErrnoException).code
 
@@ -71,6 +71,10 @@ export const linuxProcesses: Processes = {
   isRunning,
   argv: readArgv,
   cwd: (pid) => attempt(() => readlinkSync(`/proc/${pid}/cwd`)),
+  variable(process, name) {
+    const value = attempt(() => readEntry(readFileSync(`/proc/${process.pid}/environ`), name))
+    return identify(process.pid)?.startIdentity === process.startIdentity ? value : undefined
+  },
   foregroundGroup(pid) {
     const stat = readStat(pid)
     return stat === undefined || stat.foreground <= 0 ? undefined : stat.foreground

@@ -3,6 +3,7 @@
  * name leaves this layer.
  */
 import { createHash } from 'node:crypto'
+import type { JobRecord } from './job-file.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, WorkerJob } from '../supervisor.ts'
 
@@ -117,8 +118,6 @@ export function transientUnit(spec: JobSpec, definition: Definition): Property[]
 export interface UnitFacts {
   readonly loadState: string
   readonly activeState: string
-  /** 0 when there is none. */
-  readonly mainPid: number
   /** Path and argv of each ExecStart, as the definition has them. */
   readonly commands: readonly { readonly path: string; readonly argv: readonly string[] }[]
 }
@@ -159,6 +158,34 @@ export function judgeUnit(
   if (!runsDefinition(unit, argv))
     return { state: 'mismatch', reason: `process ${process.pid} does not have the arguments of its unit` }
   return { state: 'running', process }
+}
+
+/**
+ * The same with what was recorded when the unit was started: another definition or another process than then is not
+ * this job's. A recorded process that runs without its unit is nobody's to end.
+ */
+export function judgeRecord(
+  record: JobRecord,
+  found: { readonly unit: UnitFacts; readonly status: JobState } | undefined,
+  facts: ProofFacts,
+): JobState {
+  const recorded =
+    record.pid === undefined || record.start_identity === undefined
+      ? undefined
+      : { pid: record.pid, startIdentity: record.start_identity }
+  if (found === undefined || found.status.state === 'absent') {
+    return recorded !== undefined && facts.isRunning(recorded)
+      ? { state: 'mismatch', reason: `process ${recorded.pid} runs without its unit` }
+      : { state: 'ended' }
+  }
+  const argv = (found.unit.commands[0]?.argv ?? []).map(unescapeArgument)
+  if (found.status.state !== 'mismatch' && argv.join('\0') !== record.argv.join('\0'))
+    return { state: 'mismatch', reason: 'the unit is defined otherwise than it was started' }
+  if (found.status.state !== 'running' || recorded === undefined) return found.status
+  const { pid, startIdentity } = found.status.process
+  return pid === recorded.pid && startIdentity === recorded.startIdentity
+    ? found.status
+    : { state: 'mismatch', reason: `process ${pid} is not the recorded ${recorded.pid}` }
 }
 
 /** An executable may be a script, whose interpreter puts other words in front: the arguments after it are compared. */

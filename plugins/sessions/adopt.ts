@@ -1,242 +1,175 @@
 /**
  * After a daemon start, and whenever a worker's connection is lost: each session gets the phase its evidence proves,
- * and what an interrupted transaction still owes is done. Sessions whose runtime cannot be judged are looked at again.
+ * and what an interrupted operation still owes is done. Sessions whose runtime cannot be judged are looked at again.
  */
-import { Fault } from '../../protocol/fault.ts'
-import { examine, sweepSession, type Finding } from './examine.ts'
-import { jobOf, type Host } from './host.ts'
-import { examineUnrecorded, inventoryOf } from './inventory.ts'
+import { delay } from '../../kernel/clock.ts'
+import { crashPoint } from '../../kernel/crash-points.ts'
+import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
+import { examine, type Finding } from './examine.ts'
+import type { Host } from './host.ts'
+import { explainOwed, isHalfCreated, owes, payOwed } from './interrupted.ts'
+import { inventoryOf } from './inventory.ts'
 import { isOver } from './machine.ts'
 import { message } from './registry.ts'
-import { finishRemoval } from './remove.ts'
-import { connectSession, importSnapshot, programEnded, retain, retireEnded } from './runtime.ts'
+import { connectSession, retain, retireEnded } from './runtime.ts'
 import type { Session } from './session.ts'
-import { sendStop } from './stop.ts'
-
-export type Settle = (session: Session, finding: Finding) => Promise<void>
+import { settle, type Keeper, type Settle } from './settle.ts'
+import { newPatience } from './sweep-session.ts'
+import type { Patience } from './sweep.ts'
+import { examineUnrecorded, purgeUnrecorded } from './unrecorded.ts'
 
 const RECHECK_FIRST_MS = 1_000
 const RECHECK_MAX_MS = 60_000
 /** Workers asked at the same time during a start. */
 const CONCURRENCY = 16
+/** A start waits this long for what interrupted operations owe: most of it is done at once, and nobody sees it half done. */
+const OWED_MS = 1_000
 
-export class Adoption {
-  readonly #host: Host
+type Jobs = readonly { job: WorkerJob; status: JobState }[]
+
+export class Adoption implements Keeper {
+  readonly host: Host
   #starting = false
   #reconnected: Session[] = []
 
   constructor(host: Host) {
-    this.#host = host
+    this.host = host
   }
 
   /** Looks now, then again with growing pauses while nothing is proven. */
-  readonly examineSoon = (session: Session): void => this.#schedule(session, 0, RECHECK_FIRST_MS)
+  readonly examine = (session: Session): void => this.#schedule(session, 0)
+
+  readonly settle: Settle = (session, finding, patience) => settle(this, session, finding, patience)
+
+  readonly reconnected = (session: Session): void => {
+    if (this.#starting) this.#reconnected.push(session)
+    else this.host.registry.tell(session, 'session_runtime_reconnected')
+  }
 
   /** Before the sockets open: joins records, jobs, sockets and journals. */
   async reconcile(): Promise<void> {
     this.#starting = true
-    const { registry, supervisor } = this.#host
-    const jobs = await supervisor.list()
-    const open = [...registry.sessions()].filter((it) => !isOver(it.phase))
-    const kept = jobs.flatMap(({ job }) => {
-      const session = registry.find(job.sessionId)
-      return session !== undefined && isOver(session.phase) && session.record.worker.generation === job.generation
-        ? [session]
-        : []
-    })
-    const unrecorded = jobs.filter(
-      ({ job }) => registry.find(job.sessionId)?.record.worker.generation !== job.generation,
-    )
+    const { host } = this
+    const jobs = await this.#jobs()
+    crashPoint('adopt.listed')
+    const patience = newPatience(host)
+    const open = [...host.registry.sessions()].filter((it) => !isOver(it.phase))
     await Promise.all([
-      this.#each([...open, ...kept], (session) => this.#look(session)),
-      this.#each(unrecorded, ({ job, status }) => examineUnrecorded(this.#host, job, status)),
+      this.#each([...open, ...this.#ended(jobs ?? [])], (session) => this.#look(session, patience)),
+      this.#settleUnrecorded(jobs),
     ])
+    await this.#payOwed(patience)
     this.#starting = false
-    this.#host.inventory.push(...open.filter((it) => !it.removed).map(inventoryOf))
-    for (const session of registry.sessions())
-      if (!isOver(session.phase) && session.phase !== 'running')
-        this.#schedule(session, RECHECK_FIRST_MS, RECHECK_FIRST_MS * 2)
-    for (const session of registry.sessions())
-      if (session.intent === 'remove' && isOver(session.phase)) this.#payOwed(session)
+    host.inventory.push(...open.filter((it) => !it.removed && !isOver(it.phase)).map(inventoryOf))
+    for (const session of host.registry.sessions()) if (!isSettled(session)) this.#schedule(session)
+    crashPoint('adopt.after')
   }
 
   /** Tells what was adopted, once somebody can listen. */
   announce(): void {
     for (const session of this.#reconnected.splice(0))
-      if (!session.removed) this.#host.registry.tell(session, 'session_runtime_reconnected')
-    for (const entry of this.#host.inventory)
-      if (entry.status !== 'managed') this.#host.publish('session_runtime_discovered', { entry })
+      if (!session.removed) this.host.registry.tell(session, 'session_runtime_reconnected')
+    for (const entry of this.host.inventory)
+      if (entry.status !== 'managed') this.host.publish('session_runtime_discovered', { entry })
   }
 
-  readonly settle: Settle = async (session, finding) => {
-    const host = this.#host
-    const { registry } = host
-    switch (finding.found) {
-      case 'worker':
-        return this.#adopt(session, finding)
-      case 'journal':
-        if (!isOver(session.phase)) programEnded(host, session, finding.journal.exit ?? unknownExit(host))
-        return retireEnded(host, session)
-      case 'gone':
-        return this.#lost(session)
-      case 'incompatible':
-        return registry.move(
-          session,
-          'no_common_protocol',
-          'worker_protocol_incompatible',
-          session.phase === 'incompatible' ? undefined : 'session_updated',
-        )
-      case 'conflict':
-        host.log.warn({ session_id: session.id, problem: finding.problem }, finding.reason)
-        return registry.move(
-          session,
-          'evidence_conflicts',
-          finding.reason,
-          session.phase === 'conflict' ? undefined : 'session_runtime_conflict',
-        )
-      case 'unknown':
-        host.log.warn({ session_id: session.id, problem: finding.problem }, finding.reason)
-        return registry.move(
-          session,
-          'link_lost',
-          finding.reason,
-          session.phase === 'unreachable' ? undefined : 'session_updated',
-        )
-    }
-  }
-
-  async #look(session: Session): Promise<void> {
+  /** Undefined while the service manager cannot be asked. */
+  async #jobs(): Promise<Jobs | undefined> {
     try {
-      const finding = await examine(this.#host, session)
-      if (session.removed || this.#host.scope.closed) {
-        if (finding.found === 'worker') await finding.scope.close()
-        return
-      }
-      if (isOver(session.phase)) await this.#keepOutput(session, finding)
-      else await this.settle(session, finding)
+      return await this.host.supervisor.list()
     } catch (failure) {
-      if (this.#host.scope.closed) return
-      this.#host.log.error({ session_id: session.id, problem: message(failure) }, 'a session could not be reconciled')
+      if (!this.host.scope.closed)
+        this.host.log.warn({ problem: message(failure) }, 'the jobs of workers cannot be listed')
+      return undefined
     }
-    this.#payOwed(session)
+  }
+
+  /** Sessions that are over while their worker may still hold their last output. */
+  #ended(jobs: Jobs): Session[] {
+    return jobs.flatMap(({ job }) => {
+      const session = this.host.registry.find(job.sessionId)
+      return session !== undefined && isOver(session.phase) && session.record.worker.generation === job.generation
+        ? [session]
+        : []
+    })
+  }
+
+  /** Jobs and files no record names; the jobs are asked for again while they cannot be listed. */
+  async #settleUnrecorded(jobs: Jobs | undefined, pauseMs = RECHECK_FIRST_MS): Promise<void> {
+    const { host } = this
+    if (jobs === undefined) {
+      host.scope.after(pauseMs, 'list the jobs again', () => {
+        void this.#jobs().then((again) => this.#settleUnrecorded(again, Math.min(pauseMs * 2, RECHECK_MAX_MS)))
+      })
+      return
+    }
+    const unrecorded = jobs.filter(
+      ({ job }) => host.registry.find(job.sessionId)?.record.worker.generation !== job.generation,
+    )
+    await this.#each(unrecorded, ({ job, status }) => examineUnrecorded(host, job, status))
+    await purgeUnrecorded(host, new Set(jobs.map(({ job }) => job.sessionId)))
+  }
+
+  async #look(session: Session, patience: Patience): Promise<void> {
+    const { host } = this
+    // A creation nobody was told of is undone, not adopted.
+    if (session.removed || session.link?.alive === true || isHalfCreated(session)) return
+    try {
+      const finding = await examine(host, session)
+      if (session.removed || host.scope.closed) {
+        if (finding.found === 'worker') await finding.scope.close()
+      } else if (isOver(session.phase)) await this.#keepOutput(session, finding)
+      else await this.settle(session, finding, patience)
+    } catch (failure) {
+      if (host.scope.closed) return
+      host.log.error({ session_id: session.id, problem: message(failure) }, 'a session could not be reconciled')
+    }
   }
 
   /** The worker of an ended session may still hold its last output. */
   async #keepOutput(session: Session, finding: Finding): Promise<void> {
     if (finding.found !== 'worker')
-      return finding.found === 'journal' || finding.found === 'gone' ? retireEnded(this.#host, session) : undefined
-    if (session.link !== undefined) return finding.scope.close()
-    connectSession(this.#host, session, finding.link, finding.scope, this.examineSoon)
-    retain(this.#host, session)
+      return finding.found === 'journal' || finding.found === 'gone' ? retireEnded(this.host, session) : undefined
+    if (session.phase === 'lost') return finding.scope.close()
+    connectSession(this.host, session, finding.link, finding.scope, this.examine)
+    retain(this.host, session)
   }
 
-  async #adopt(session: Session, finding: Extract<Finding, { found: 'worker' }>): Promise<void> {
-    const host = this.#host
-    const { snapshot, link, scope } = finding
-    switch (snapshot.phase) {
-      case 'uninitialized':
-        // Nothing runs: what is left of an interrupted creation. Without one this is not the worker we know.
-        await scope.close()
-        if (session.record.transaction?.kind !== 'create')
-          return this.settle(session, {
-            found: 'conflict',
-            reason: 'runtime_identity_mismatch',
-            problem: 'the recorded worker runs nothing',
-          })
-        return
-      case 'faulted':
-        await scope.close()
-        await host.supervisor.retire(jobOf(session), host.kernel.config.workers.stopGraceMs)
-        return this.#lost(session)
-      case 'exited':
-      case 'starting':
-      case 'running':
-      case 'stopping':
-        connectSession(host, session, link, scope, this.examineSoon)
-        host.registry.move(session, 'adopted', undefined, undefined)
-        importSnapshot(host, session, snapshot)
-        if (snapshot.exit !== undefined) return programEnded(host, session, snapshot.exit)
-        if (this.#starting) this.#reconnected.push(session)
-        else host.registry.tell(session, 'session_runtime_reconnected')
-    }
+  /** What interrupted operations of the daemon before this one left to do. */
+  async #payOwed(patience: Patience): Promise<void> {
+    const owing = [...this.host.registry.sessions()].filter(owes)
+    if (owing.length === 0) return
+    const late = new AbortController()
+    const paid = Promise.all(owing.map((session) => session.enqueue(() => this.#pay(session, patience))))
+    await Promise.race([paid, delay(this.host.kernel.clock, OWED_MS, late.signal)]).finally(() => late.abort())
   }
 
-  async #lost(session: Session): Promise<void> {
-    const host = this.#host
-    const swept = await sweepSession(host, session)
-    const clean = swept.surviving.length === 0 && swept.unreadable.length === 0
+  async #pay(session: Session, patience: Patience): Promise<void> {
+    const { host } = this
+    if (!owes(session) || host.scope.closed) return
     try {
-      const retired = await host.supervisor.retire(jobOf(session), host.kernel.config.workers.stopGraceMs)
-      if (retired === 'mismatch')
-        return await this.settle(session, {
-          found: 'conflict',
-          reason: 'runtime_identity_mismatch',
-          problem: 'its job is not the recorded worker',
-        })
+      await payOwed(host, session, patience)
     } catch (failure) {
-      return this.settle(session, {
-        found: 'unknown',
-        reason: 'runtime_supervision_unavailable',
-        problem: message(failure),
-      })
+      if (!host.scope.closed && !session.removed) explainOwed(host, session, failure)
     }
-    if (isOver(session.phase)) return
-    host.registry.move(
-      session,
-      'worker_gone',
-      clean ? 'runtime_lost' : 'runtime_lost_cleanup_unconfirmed',
-      'session_runtime_lost',
-      (it) => {
-        const { activity: _over, ...info } = it.info
-        // Its end was not observed: there is no exit status to tell.
-        return { ...it, info: { ...info, state: 'failed', state_source: 'process' } }
-      },
-    )
-    host.attachments.sessionGone(session)
-    for (const watcher of [...session.watchers]) watcher()
-    host.hooks.ended.call(session.info)
   }
 
-  #payOwed(session: Session): void {
-    const host = this.#host
+  #schedule(session: Session, afterMs = session.nextPauseMs ?? RECHECK_FIRST_MS): void {
+    const { host } = this
     if (session.removed || host.scope.closed) return
-    const created = session.record.transaction?.kind === 'create'
-    if (!created && session.owed === 'nothing') return
-    void session
-      .enqueue(async () => {
-        if (session.removed) return
-        if (created || session.owed === 'remove') await finishRemoval(host, session, false)
-        else if (session.owed === 'send_stop') await sendStop(host, session)
-      })
-      .catch((failure: unknown) => {
-        if (host.scope.closed) return
-        host.log.warn(
-          {
-            session_id: session.id,
-            code: failure instanceof Fault ? failure.code : undefined,
-            problem: message(failure),
-          },
-          'an interrupted operation is not finished yet',
-        )
-        this.#schedule(session, RECHECK_FIRST_MS, RECHECK_FIRST_MS * 2)
-      })
-  }
-
-  #schedule(session: Session, afterMs: number, nextMs: number): void {
-    const host = this.#host
-    if (session.removed || host.scope.closed) return
+    session.nextPauseMs = Math.min(Math.max(afterMs * 2, RECHECK_FIRST_MS), RECHECK_MAX_MS)
     session.recheck?.[Symbol.dispose]()
     session.recheck = session.scope.after(afterMs, 'look at the worker', () => {
       session.recheck = undefined
-      void session
-        .enqueue(() =>
-          session.link?.alive === true && session.phase !== 'unreachable' ? Promise.resolve() : this.#look(session),
-        )
-        .then(() => {
-          const settled = isOver(session.phase) || session.phase === 'running' || session.phase === 'stopping'
-          if (!settled && session.recheck === undefined)
-            this.#schedule(session, nextMs, Math.min(nextMs * 2, RECHECK_MAX_MS))
-        })
+      const patience = newPatience(host)
+      const pass = async (): Promise<void> => {
+        if (!isOver(session.phase)) await this.#look(session, patience)
+        await this.#pay(session, patience)
+      }
+      void session.enqueue(pass).then(() => {
+        if (isSettled(session)) session.nextPauseMs = undefined
+        else if (session.recheck === undefined) this.#schedule(session)
+      })
     })
   }
 
@@ -249,8 +182,7 @@ export class Adoption {
   }
 }
 
-const unknownExit = (host: Host): { stopped_by_user: boolean; exited_at_ms: number; output_force_closed: boolean } => ({
-  stopped_by_user: false,
-  exited_at_ms: host.kernel.clock.now(),
-  output_force_closed: false,
-})
+/** Nothing about the session has to be found out or done any more. */
+const isSettled = (session: Session): boolean =>
+  session.removed ||
+  ((isOver(session.phase) || session.phase === 'running' || session.phase === 'stopping') && !owes(session))

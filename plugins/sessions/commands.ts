@@ -1,4 +1,4 @@
-/** CLI commands of sessions, as data (contract/cli.md). Imports the contract's types alone: no schema is loaded. */
+/** CLI commands of sessions, as data (contract/cli.md). Imports the contract's types alone: no schema is loaded. Long because it is a table. */
 import {
   JSON_FLAG,
   type Command,
@@ -52,7 +52,6 @@ function pairsProblem(flag: string, values: readonly string[]): string | undefin
   return undefined
 }
 
-// eslint-disable-next-line no-control-regex
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 
 function nameProblem(name: string | undefined): string | undefined {
@@ -331,7 +330,7 @@ export const sessionOutput = onSession(
         : {}),
       ...present('after_offset', input.value('after-offset')),
       max_bytes: input.integer('max-bytes') ?? DEFAULT_CLI_OUTPUT_BYTES,
-      ...(input.has('wait-ms') ? { wait_ms: input.integer('wait-ms') as number } : {}),
+      ...(input.has('wait-ms') ? { wait_ms: input.integer('wait-ms') } : {}),
     })
     return { ok: withRuntimeId(ok), human: [{ stream: Buffer.from(ok.data_base64, 'base64').toString('utf8') }] }
   },

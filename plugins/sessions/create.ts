@@ -4,6 +4,7 @@
  */
 import { stat } from 'node:fs/promises'
 import { ulid } from 'ulid'
+import { crashPoint } from '../../kernel/crash-points.ts'
 import { TapFailure } from '../../kernel/hooks.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
 import { coreFaults, Fault } from '../../protocol/fault.ts'
@@ -17,11 +18,12 @@ import { baseEnvironment, environmentProblem, profileEnvironment, type Environme
 import { findProgram, type FoundProgram } from './program.ts'
 import type { SessionRecord } from './record.ts'
 import { message } from './registry.ts'
+import { finishRemoval } from './remove.ts'
 import { absoluteCwd, changedMetadata, displayName, terminalSize, withoutWorktrees, type Size } from './request.ts'
 import { connectSession, programEnded, type Examine } from './runtime.ts'
 import type { Session } from './session.ts'
-import { sweepSession } from './examine.ts'
 import type { Spare } from './supply.ts'
+import { newPatience } from './sweep-session.ts'
 import { workerFault } from './worker-faults.ts'
 
 export interface NewSession {
@@ -53,18 +55,24 @@ interface Launch {
 export async function createSession(host: Host, params: NewSession, examine: Examine): Promise<Session> {
   const launch = await check(host, params)
   const spare = await host.supply.take()
-  let session: Session | undefined
+  crashPoint('worker.leased')
+  let recorded: Session | undefined
   try {
     const env = environment(host, launch, spare)
-    session = host.registry.prepare(newRecord(host, launch, spare, env.base, params.input !== undefined))
+    const session = host.registry.prepare(newRecord(host, launch, spare, env.base, params.input !== undefined))
     await host.registry.store(session.record)
+    crashPoint('create.recorded')
+    recorded = session
     connectSession(host, session, spare.link, spare.scope, examine)
     privateTmp(host, spare.sessionId)
+    crashPoint('create.directory')
     const initialized = await initialize(host, launch, spare, env, session.record.transaction?.id ?? '')
+    crashPoint('create.initialized')
     await commit(host, session, initialized)
     return session
   } catch (failure) {
-    await compensate(host, spare, session)
+    if (recorded === undefined) await discard(host, spare)
+    else await undo(host, recorded, examine)
     throw failure
   } finally {
     host.supply.refill()
@@ -256,6 +264,7 @@ async function commit(host: Host, session: Session, initialized: ResponseOf<'ini
       },
     }
   })
+  crashPoint('create.committed')
   session.step('committed')
   host.registry.admit(session)
   host.log.info({ session_id: session.id, agent: session.info.agent, pid: session.info.pid }, 'session created')
@@ -265,20 +274,25 @@ async function commit(host: Host, session: Session, initialized: ResponseOf<'ini
   if (earlyExit !== undefined) programEnded(host, session, earlyExit)
 }
 
-/** Undoes a creation that was not told. What cannot be undone keeps its record, and the next start goes on with it. */
-async function compensate(host: Host, spare: Spare, session: Session | undefined): Promise<void> {
-  const { sessionId } = spare
+async function discard(host: Host, spare: Spare): Promise<void> {
+  await host.supply.discard(spare).catch((failure: unknown) => {
+    // It ends by itself without a controller; its job is found by the next start.
+    host.log.warn({ session_id: spare.sessionId, problem: message(failure) }, 'an unused worker could not be retired')
+  })
+}
+
+/** Undoes a creation that was not told. What cannot be undone yet is listed as such and tried again. */
+async function undo(host: Host, session: Session, examine: Examine): Promise<void> {
   try {
-    if (session !== undefined) session.removed = true
-    await session?.disconnect()
-    await host.supply.discard(spare)
-    if (session?.record.worker.runtime_id !== undefined) await sweepSession(host, session)
-    await session?.close()
-    if (session !== undefined) await host.registry.forget(session)
+    await finishRemoval(host, session, { accept: false, patience: newPatience(host) })
   } catch (failure) {
-    host.log.error(
-      { session_id: sessionId, reason: 'create_compensation_pending', problem: message(failure) },
-      'a failed creation is not undone yet',
-    )
+    host.registry.admit(session)
+    const problem = message(failure)
+    host.registry.move(session, 'link_lost', {
+      reason: 'create_compensation_pending',
+      problem,
+      event: 'session_updated',
+    })
+    examine(session)
   }
 }

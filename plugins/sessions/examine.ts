@@ -4,15 +4,15 @@
  * alone. Nothing is ever killed on a guess.
  */
 import { delay } from '../../kernel/clock.ts'
+import { crashPoint } from '../../kernel/crash-points.ts'
 import type { InspectSnapshot } from '../../protocol/worker/messages.ts'
 import type { ProcessIdentity } from '../../platform/processes.ts'
 import type { JobState } from '../../platform/supervisor.ts'
 import type { Scope } from '../../kernel/scope.ts'
 import { jobOf, type Host } from './host.ts'
-import { readJournals, type WorkerJournal } from './journal.ts'
+import { marksChildren, ofBoot, readJournals, type WorkerJournal } from './journal.ts'
 import { message } from './registry.ts'
 import type { Session } from './session.ts'
-import { sweep, type SweepResult } from './sweep.ts'
 import { WorkerLink, WorkerRefusal } from './worker-link.ts'
 
 export type Finding =
@@ -22,10 +22,16 @@ export type Finding =
   | { found: 'journal'; journal: WorkerJournal }
   /** The worker is gone without a trace of the program's end. */
   | { found: 'gone' }
-  | { found: 'incompatible' }
-  | { found: 'conflict'; reason: 'runtime_supervision_ambiguous' | 'runtime_identity_mismatch'; problem: string }
+  | { found: 'incompatible'; reason: 'worker_protocol_incompatible' | 'worker_marker_legacy'; problem: string }
+  | { found: 'conflict'; reason: Conflict; problem: string }
   /** Nothing is known for now. */
   | { found: 'unknown'; reason: 'runtime_supervision_unavailable' | 'worker_unavailable'; problem: string }
+
+type Conflict =
+  | 'runtime_supervision_ambiguous'
+  | 'runtime_identity_mismatch'
+  | 'worker_journal_identity_mismatch'
+  | 'multiple_worker_candidates'
 
 /** A worker that runs accepts at once; this is for a machine under load. */
 const ANSWER_MS = 2_000
@@ -52,18 +58,52 @@ async function look(host: Host, session: Session): Promise<Finding> {
   }
   if (job.state === 'mismatch') return { found: 'conflict', reason: 'runtime_identity_mismatch', problem: job.reason }
   const recorded = recordedProcess(host, session)
-  // Without a job file the process itself is still proof of life.
+  const journals = readJournals(host.kernel.paths.journals(session.id), session.id)
+  // Without a job the process itself is still proof of life.
   const alive =
     job.state === 'running' || (job.state === 'absent' && recorded !== undefined && host.processes.isRunning(recorded))
-  if (!alive) return fromJournal(host, session)
-  if (job.state === 'running' && recorded !== undefined && !same(job.process, recorded)) {
+  if (!alive) return fromJournal(session, journals)
+  if (job.state === 'running' && recorded !== undefined && !isSame(job.process, recorded)) {
     return {
       found: 'conflict',
       reason: 'runtime_identity_mismatch',
       problem: 'the job is another process than the recorded worker',
     }
   }
-  return ask(host, session)
+  return journalProblem(host, session, journals) ?? (await ask(host, session))
+}
+
+/** What journals say against a living worker. Journals that cannot be read say nothing: the worker is asked. */
+function journalProblem(host: Host, session: Session, journals: ReturnType<typeof readJournals>): Finding | undefined {
+  if ('unreadable' in journals) return undefined
+  const { worker_id, generation } = session.record.worker
+  const own = journals.find((it) => it.workerId === worker_id)
+  if (own !== undefined && !isRecorded(session, own)) {
+    return {
+      found: 'conflict',
+      reason: 'worker_journal_identity_mismatch',
+      problem: 'the journal of the recorded worker names another generation, process or runtime',
+    }
+  }
+  const bootId = host.processes.bootId()
+  const rival = journals.find(
+    (it) => it !== own && it.generation === generation && ofBoot(it, bootId) && host.processes.isRunning(it.worker),
+  )
+  if (rival !== undefined) {
+    return {
+      found: 'conflict',
+      reason: 'multiple_worker_candidates',
+      problem: `process ${rival.worker.pid} runs as a worker of the same generation`,
+    }
+  }
+  if (own !== undefined && !marksChildren(own)) {
+    return {
+      found: 'incompatible',
+      reason: 'worker_marker_legacy',
+      problem: `the worker is of release ${own.version ?? 'unknown'}, which marks nothing it starts`,
+    }
+  }
+  return undefined
 }
 
 async function ask(host: Host, session: Session): Promise<Finding> {
@@ -76,6 +116,7 @@ async function ask(host: Host, session: Session): Promise<Finding> {
       requestMs: ANSWER_MS,
     })
     const { snapshot } = await link.request('inspect', { lease_id: link.leaseId })
+    crashPoint('adopt.asked')
     const problem = identityProblem(session, snapshot)
     if (problem === undefined) return { found: 'worker', link, scope, snapshot }
     await scope.close()
@@ -83,7 +124,7 @@ async function ask(host: Host, session: Session): Promise<Finding> {
   } catch (failure) {
     await scope.close()
     if (failure instanceof WorkerRefusal && failure.error.code === 'worker_protocol_incompatible')
-      return { found: 'incompatible' }
+      return { found: 'incompatible', reason: 'worker_protocol_incompatible', problem: failure.message }
     if (failure instanceof WorkerRefusal)
       return { found: 'unknown', reason: 'worker_unavailable', problem: failure.message }
     // Present but silent: it may still own a live terminal.
@@ -106,12 +147,22 @@ function identityProblem(session: Session, snapshot: InspectSnapshot): string | 
   return undefined
 }
 
-function fromJournal(host: Host, session: Session): Finding {
-  const journals = readJournals(host.kernel.paths.journals(session.id), session.id)
+function fromJournal(session: Session, journals: ReturnType<typeof readJournals>): Finding {
   if ('unreadable' in journals) return { found: 'gone' }
-  const { worker_id, generation } = session.record.worker
-  const own = journals.find((it) => it.workerId === worker_id && it.generation === generation)
-  return own?.exit === undefined ? { found: 'gone' } : { found: 'journal', journal: own }
+  const own = journals.find((it) => it.workerId === session.record.worker.worker_id)
+  return own?.exit === undefined || !isRecorded(session, own) ? { found: 'gone' } : { found: 'journal', journal: own }
+}
+
+/** Pure. Whether a journal is the one of the recorded worker and its runtime. */
+export function isRecorded(session: Session, journal: WorkerJournal): boolean {
+  const { worker_id, generation, process, runtime_id } = session.record.worker
+  return (
+    journal.workerId === worker_id &&
+    journal.generation === generation &&
+    journal.worker.pid === process.pid &&
+    journal.worker.startIdentity === process.start_identity &&
+    (runtime_id === undefined || journal.runtimeId === undefined || journal.runtimeId === runtime_id)
+  )
 }
 
 /** The recorded worker process, undefined when its identity belongs to an earlier boot. */
@@ -120,22 +171,5 @@ export function recordedProcess(host: Host, session: Session): ProcessIdentity |
   return boot_id === host.processes.bootId() ? { pid: process.pid, startIdentity: process.start_identity } : undefined
 }
 
-const same = (a: ProcessIdentity, b: ProcessIdentity): boolean => a.pid === b.pid && a.startIdentity === b.startIdentity
-
-/** Ends processes carrying a marker of this session's runtimes: the recorded one and those its journals prove. */
-export function sweepSession(host: Host, session: Session): Promise<SweepResult> {
-  const journals = readJournals(host.kernel.paths.journals(session.id), session.id)
-  const proven = 'unreadable' in journals ? [] : journals.map((it) => it.runtimeId)
-  const runtimeIds = [...new Set([session.record.worker.runtime_id, ...proven])].filter((it) => it !== undefined)
-  const since = recordedProcess(host, session)
-  // Another boot: nothing of that runtime can exist.
-  if (runtimeIds.length === 0 || since === undefined) return Promise.resolve({ surviving: [], unreadable: [] })
-  return sweep({
-    processes: host.processes,
-    clock: host.kernel.clock,
-    signal: host.scope.signal,
-    runtimeIds,
-    since,
-    graceMs: host.kernel.config.workers.sweepGraceMs,
-  })
-}
+export const isSame = (a: ProcessIdentity, b: ProcessIdentity): boolean =>
+  a.pid === b.pid && a.startIdentity === b.startIdentity

@@ -50,7 +50,10 @@ export const faults = catalogue({
     class: 'runtime',
     say: (d: Id & { problem: string; processes?: readonly string[] }) =>
       `cleanup of ${d.id} cannot be confirmed: ${d.problem}${processList(d.processes ?? [])}`,
-    recover: 'inspect and end the processes that belong to the session, then retry',
+    recover: (d: Id & { problem: string; processes?: readonly string[] }) =>
+      d.processes === undefined
+        ? inspect
+        : 'inspect them and end the ones that belong to the session, then retry; session rm --accept-unconfirmed-cleanup goes past them',
   },
   runtime_identity_mismatch: {
     class: 'runtime',

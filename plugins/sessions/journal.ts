@@ -22,6 +22,8 @@ const Journal = v.object({
   runtime_id: Nullish(text),
   worker_pid: v.number(),
   worker_start_identity: v.string(),
+  worker_version: Nullish(v.string()),
+  boot_id: Nullish(v.string()),
   phase: v.picklist(['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted']),
   outcome: Nullish(
     v.object({
@@ -39,30 +41,36 @@ export interface WorkerJournal {
   readonly generation: number
   readonly runtimeId: string | undefined
   readonly worker: ProcessIdentity
+  /** Boot the start identity belongs to; releases before ours did not write it. */
+  readonly bootId: string | undefined
+  readonly version: string | undefined
   readonly phase: v.InferOutput<typeof Journal>['phase']
   /** Set when the end of the program was observed and its output complete. */
   readonly exit: ChildExit | undefined
 }
 
-/** All journals of a session, or why they cannot be used as evidence: a missing directory is no journal. */
+/** All journals of a session, or why they cannot be used as evidence, naming the file: a missing directory is no journal. */
 export function readJournals(directory: string, sessionId: string): readonly WorkerJournal[] | { unreadable: string } {
   let names: string[]
   try {
     names = readdirSync(directory)
   } catch (failure) {
-    return (failure as NodeJS.ErrnoException).code === 'ENOENT' ? [] : { unreadable: (failure as Error).message }
+    return (failure as NodeJS.ErrnoException).code === 'ENOENT'
+      ? []
+      : { unreadable: `${directory}: ${(failure as Error).message}` }
   }
   const journals: WorkerJournal[] = []
   for (const name of names) {
     if (!name.endsWith('.json') || name.startsWith('.')) continue
+    const path = join(directory, name)
     try {
-      const bytes = readPrivate(join(directory, name), MAX_JOURNAL_BYTES)
+      const bytes = readPrivate(path, MAX_JOURNAL_BYTES)
       if (bytes === undefined) continue
       const journal = v.parse(Journal, JSON.parse(bytes.toString('utf8')))
-      if (journal.session_id !== sessionId) return { unreadable: `${name} belongs to another session` }
+      if (journal.session_id !== sessionId) return { unreadable: `${path} belongs to another session` }
       journals.push(toJournal(journal))
     } catch (failure) {
-      return { unreadable: `${name}: ${failure instanceof Error ? failure.message : String(failure)}` }
+      return { unreadable: `${path}: ${failure instanceof Error ? failure.message : String(failure)}` }
     }
   }
   return journals
@@ -75,6 +83,8 @@ function toJournal(raw: v.InferOutput<typeof Journal>): WorkerJournal {
     generation: Number(raw.generation),
     runtimeId: raw.runtime_id ?? undefined,
     worker: { pid: raw.worker_pid, startIdentity: raw.worker_start_identity },
+    bootId: raw.boot_id ?? undefined,
+    version: raw.worker_version ?? undefined,
     phase: raw.phase,
     exit,
   }
@@ -89,4 +99,28 @@ function toExit(outcome: NonNullable<v.InferOutput<typeof Journal>['outcome']>):
     exited_at_ms: at,
     output_force_closed: outcome.output_force_closed ?? false,
   }
+}
+
+/** Pure. False once the journal was written in another boot: its process ids mean nothing in this one. */
+export const ofBoot = (journal: WorkerJournal, bootId: string): boolean =>
+  journal.bootId === undefined || journal.bootId === bootId
+
+const MARKING_SINCE = [0, 33, 1]
+
+/**
+ * Pure. Whether the worker marks what its program starts, so that a sweep can attribute it. Every worker that writes
+ * its boot does; of those before, the releases since 0.33.1.
+ */
+export function marksChildren({ bootId, version }: WorkerJournal): boolean {
+  if (bootId !== undefined) return true
+  const numbers = /^(\d+)\.(\d+)\.(\d+)/
+    .exec(version ?? '')
+    ?.slice(1)
+    .map(Number)
+  if (numbers === undefined) return false
+  for (const [at, since] of MARKING_SINCE.entries()) {
+    const part = numbers[at] ?? 0
+    if (part !== since) return part > since
+  }
+  return true
 }

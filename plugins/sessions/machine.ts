@@ -47,10 +47,14 @@ export function step(phase: Phase, cause: Cause): Phase {
 /** True once nothing can happen to the runtime any more. */
 export const isOver = (phase: Phase): boolean => phase === 'ended' || phase === 'lost'
 
+/** A runtime that cannot be used although, as far as is known, its end was not observed. */
+export const isDegraded = (phase: Phase): boolean =>
+  phase === 'lost' || phase === 'conflict' || phase === 'incompatible' || phase === 'unreachable'
+
 /** The one place that turns disagreement into action; asked after every step and after every daemon start. */
 export function owed(intent: Intent, phase: Phase): 'send_stop' | 'remove' | 'nothing' {
   if (intent === 'remove') return 'remove'
-  return intent === 'stop' && phase === 'running' ? 'send_stop' : 'nothing'
+  return intent === 'stop' && (phase === 'running' || phase === 'unreachable') ? 'send_stop' : 'nothing'
 }
 
 const runtimeStates = {

@@ -3,9 +3,8 @@ import { AsyncSeriesWaterfallHook, SyncHook } from 'tapable'
 import { delay } from '../../kernel/clock.ts'
 import { informing } from '../../kernel/hooks.ts'
 import { definePlugin, type Kernel } from '../../kernel/plugin.ts'
-import { Fault } from '../../protocol/fault.ts'
 import { join } from 'node:path'
-import { detachedSupervisor, pinnedProcesses } from '../../platform/index.ts'
+import { chooseSupervisor, pinnedProcesses } from '../../platform/index.ts'
 import type { Processes } from '../../platform/processes.ts'
 import type { Supervisor } from '../../platform/supervisor.ts'
 import { Adoption } from './adopt.ts'
@@ -43,7 +42,12 @@ export interface SessionEdges {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly worker: (this: void, env: SessionEdges['env']) => WorkerProgram
   readonly processes: Processes
-  readonly supervisor: (this: void, kernel: Kernel, processes: Processes) => Supervisor
+  readonly supervisor: (
+    this: void,
+    kernel: Kernel,
+    processes: Processes,
+    env: SessionEdges['env'],
+  ) => Supervisor | Promise<Supervisor>
 }
 
 /** A stopping daemon gives transactions in flight this long; what is left is finished by the next start. */
@@ -53,23 +57,17 @@ const defaults: SessionEdges = {
   env: process.env,
   worker: workerProgram,
   processes: pinnedProcesses,
-  supervisor: (kernel, processes) => {
-    if (kernel.config.supervisor === 'systemd') {
-      throw new Fault({
-        class: 'runtime',
-        code: 'worker_manager_unavailable',
-        msg: 'the systemd supervisor is not available in this build',
-        recover: 'set supervisor.kind to auto or detached',
-      })
-    }
-    const { paths, clock } = kernel
-    return detachedSupervisor({
+  supervisor: ({ paths, clock, config, log }, processes, env) =>
+    chooseSupervisor({
+      wanted: config.supervisor,
+      env,
       state: paths.state,
+      runtime: paths.runtime,
       processes,
       clock,
       workerLog: (id) => join(paths.logs, `pohunek-session-${id}.jsonl`),
-    })
-  },
+      warn: (problem) => log.warn({ problem }, 'supervision of workers'),
+    }),
 }
 
 export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
@@ -77,12 +75,12 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
     contract,
     needs: {},
     provides: Sessions,
-    setup(context) {
+    async setup(context) {
       const { kernel, scope, log } = context
       const publish: Publish = (event, payload) => context.publish(event, payload)
       const edges = { ...defaults, ...given }
       const { clock, config, paths, lifecycle } = kernel
-      const supervisor = scope.own('supervisor', edges.supervisor(kernel, edges.processes))
+      const supervisor = scope.own('supervisor', await edges.supervisor(kernel, edges.processes, edges.env))
       const registry = new Registry({
         table: kernel.tables.table(sessionTable),
         publish,
@@ -143,13 +141,13 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         kernel.diagnostics.add({
           name: 'supervisor',
           required: true,
-          run: () => ({ status: 'ok', detail: `${supervisor.kind}: workers outlive the daemon` }),
+          run: () => supervisor.diagnose?.() ?? { status: 'ok', detail: supervisor.kind },
         }),
       )
       return {
         service: { hooks, get: (id) => registry.find(id)?.info, list: () => registry.list() } satisfies SessionService,
         methods: {
-          'session.new': newSession(host, adoption.examineSoon),
+          'session.new': newSession(host, adoption.examine),
           'session.list': list(registry),
           'session.inspect': inspect(registry),
           'session.stop': stop(host, adoption.settle),

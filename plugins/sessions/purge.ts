@@ -1,6 +1,7 @@
 /** Deletes what a session left in files: sockets, journals, logs, temporary directory. Names come from ids, never from users. */
 import { readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { crashPoint } from '../../kernel/crash-points.ts'
 import type { Paths } from '../../kernel/paths.ts'
 import { PATH_SAFE_SESSION_ID } from '../../protocol/scalars.ts'
 
@@ -9,8 +10,8 @@ export async function purgeFiles(paths: Paths, sessionId: string): Promise<void>
   if (!PATH_SAFE_SESSION_ID.test(sessionId)) return
   const remove = (path: string): Promise<void> => rm(path, { recursive: true, force: true })
   await Promise.all([
-    remove(dirname(paths.workerSocket(sessionId))),
-    remove(paths.journals(sessionId)),
+    remove(dirname(paths.workerSocket(sessionId))).then(() => crashPoint('purge.sockets')),
+    remove(paths.journals(sessionId)).then(() => crashPoint('purge.journals')),
     remove(paths.sessionTmp(sessionId)),
     ...(await logFiles(paths, sessionId)).map(remove),
   ])

@@ -6,7 +6,7 @@ import type { Table } from '../../kernel/store/tables.ts'
 import type { EventName, EventPayload } from '../../protocol/contract.ts'
 import { faults } from './faults.ts'
 import type contract from './contract.ts'
-import { storedPhase, type Cause } from './machine.ts'
+import { isDegraded, runtimeStateOf, storedPhase, type Cause, type Phase } from './machine.ts'
 import type { SessionRecord } from './record.ts'
 import { Session, withRuntimeState } from './session.ts'
 import type { SessionInfo } from './types.ts'
@@ -18,6 +18,16 @@ export type Publish = <E extends EventName<typeof contract>>(
 type SessionEvent = Extract<EventName<typeof contract>, `session_${string}`>
 /** Events whose payload is the session itself. */
 export type Told = Exclude<SessionEvent, 'session_runtime_discovered'>
+
+/** What comes with a step. */
+export interface Move {
+  /** runtime.loss_reason from now on; none when left out. */
+  readonly reason?: string
+  /** For the log only. */
+  readonly problem?: string
+  readonly event?: Told
+  readonly change?: (record: SessionRecord) => SessionRecord
+}
 
 export interface RegistryOptions {
   readonly table: Table<SessionRecord>
@@ -81,13 +91,13 @@ export class Registry {
     this.#list = undefined
   }
 
-  /** Takes a session out after its record is gone, and tells it. */
+  /** Takes a session out after its record is gone, and tells it if it was ever listed. */
   async evict(session: Session): Promise<void> {
     session.removed = true
-    this.#sessions.delete(session.id)
+    const listed = this.#sessions.delete(session.id)
     this.#list = undefined
     await session.close()
-    this.tell(session, 'session_removed')
+    if (listed) this.tell(session, 'session_removed')
   }
 
   tell(session: Session, event: Told): void {
@@ -131,24 +141,36 @@ export class Registry {
     if (event !== undefined) this.tell(session, event)
   }
 
-  /** Steps the phase and shows it: one line in the log, runtime.state and its reason on the session. */
-  move(
-    session: Session,
-    cause: Cause,
-    reason: string | undefined,
-    event: Told | undefined,
-    change: (record: SessionRecord) => SessionRecord = (it) => it,
-  ): void {
+  /**
+   * Steps the phase and shows it: one line in the log, runtime.state and its reason on the session. A degraded
+   * session that is found the same way again is neither logged nor told again.
+   */
+  move(session: Session, cause: Cause, { reason, problem, event, change = (it) => it }: Move = {}): void {
     const { from, to } = session.step(cause)
-    const line = { session_id: session.id, from, to, cause, reason }
-    if (to === 'lost' || to === 'conflict' || to === 'incompatible' || to === 'unreachable') {
-      if (from !== to)
-        this.#options.log.warn(
-          line,
-          `session runtime is ${withRuntimeState(session.info, to).runtime?.state ?? to}: ${reason ?? cause}`,
-        )
-    } else this.#options.log.info(line, 'session phase')
-    this.observe(session, (record) => this.#withPhase(change(record), to, reason), event)
+    const known = !this.#classify(session, to, reason, { from, cause, problem })
+    this.observe(session, (record) => this.#withPhase(change(record), to, reason), known ? undefined : event)
+  }
+
+  /** Shows why an operation on a session is not finished, without a step of its phase. */
+  explain(session: Session, reason: string, problem: string): void {
+    if (!this.#classify(session, session.phase, reason, { problem })) return
+    this.observe(session, (record) => this.#withPhase(record, session.phase, reason), 'session_updated')
+  }
+
+  /** Logs a classification that is not the last one; false when it is. */
+  #classify(session: Session, to: Phase, reason: string | undefined, more: Record<string, unknown>): boolean {
+    const state = runtimeStateOf(to)
+    const line = { session_id: session.id, to, reason, ...more }
+    if (reason === undefined && !isDegraded(to)) {
+      session.classified = undefined
+      this.#options.log.info(line, 'session phase')
+      return true
+    }
+    const classified = `${state}: ${reason ?? String(more['cause'])}`
+    if (session.classified === classified) return false
+    session.classified = classified
+    this.#options.log.warn(line, `session runtime is ${classified}`)
+    return true
   }
 
   async forget(session: Session): Promise<void> {

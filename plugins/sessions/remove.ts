@@ -3,17 +3,19 @@
  * effect, so a removal that was interrupted or refused half way is finished by the next one or the next start.
  */
 import { ulid } from 'ulid'
+import { crashPoint } from '../../kernel/crash-points.ts'
 import { Fault } from '../../protocol/fault.ts'
-import { recordedProcess, sweepSession } from './examine.ts'
+import { recordedProcess } from './examine.ts'
 import { faults } from './faults.ts'
 import { jobOf, type Host } from './host.ts'
-import { readJournals } from './journal.ts'
+import { ofBoot, readJournals } from './journal.ts'
 import { isOver } from './machine.ts'
 import { purgeFiles } from './purge.ts'
 import { message } from './registry.ts'
 import type { Session } from './session.ts'
 import { proveRecorded, sendStop } from './stop.ts'
-import { nameProcess, type Unreadable } from './sweep.ts'
+import { newPatience, sweepSession } from './sweep-session.ts'
+import { nameProcess, type Patience, type SweepResult, type Unreadable } from './sweep.ts'
 
 const MAX_ACCEPTED = 64
 
@@ -23,54 +25,77 @@ export interface Removal {
   readonly accepted: readonly Unreadable[]
 }
 
-/** Run from the command queue. `accept`: go past processes whose environment cannot be read. */
+export interface RemovalTerms {
+  /** Go past processes whose environment cannot be read; never stored. */
+  readonly accept: boolean
+  readonly patience: Patience
+}
+
+/** Run from the command queue. */
 export async function removeSession(host: Host, session: Session, accept: boolean): Promise<Removal> {
   if (session.removed) throw faults.session_not_found({ id: session.id })
   await proveConflict(host, session)
+  crashPoint('remove.before')
   await host.registry.commit(session, (it) => ({
     ...it,
     intent: 'remove',
     transaction: { kind: 'remove', id: `t-${ulid()}` },
   }))
-  return finishRemoval(host, session, accept)
+  crashPoint('remove.recorded')
+  return finishRemoval(host, session, { accept, patience: newPatience(host) })
 }
 
-/** The effects of a removal whose wish is durable; repeatable. Emits session_removed. */
-export async function finishRemoval(host: Host, session: Session, accept: boolean): Promise<Removal> {
-  const result = await tearDown(host, session, accept)
+/** The effects of a removal whose wish is durable, or of a creation that is undone; repeatable. Emits session_removed. */
+export async function finishRemoval(host: Host, session: Session, terms: RemovalTerms): Promise<Removal> {
+  const result = await tearDown(host, session, terms)
   await host.registry.forget(session)
+  crashPoint('remove.forgotten')
   await host.registry.evict(session)
   host.attachments.sessionGone(session)
   return result
 }
 
 /** Everything but the record: program, worker, job, marked processes, files. Throws what keeps the session listed. */
-export async function tearDown(host: Host, session: Session, accept: boolean): Promise<Removal> {
+async function tearDown(host: Host, session: Session, { accept, patience }: RemovalTerms): Promise<Removal> {
   await proveConflict(host, session)
   const stopped = !isOver(session.phase)
   if (session.phase === 'running' || session.phase === 'stopping') await endOrderly(host, session)
-  await retireJob(host, session)
+  crashPoint('teardown.stopped')
+  // A lost runtime has ended and its job was retired with it: another job of that name is none of ours.
+  if (session.phase !== 'lost') await retireJob(host, session)
+  crashPoint('teardown.retired')
   proveWorkersGone(host, session)
-  const swept = await sweepSession(host, session)
-  const { id } = session
-  if (swept.surviving.length > 0) {
-    throw faults.runtime_supervision_ambiguous({
-      id,
-      problem: 'processes of the session do not end',
-      processes: swept.surviving.map(nameProcess),
-    })
-  }
-  if (swept.unreadable.length > 0 && (!accept || swept.unreadable.length > MAX_ACCEPTED)) {
-    throw faults.runtime_supervision_ambiguous({
-      id,
-      problem: 'processes whose environment cannot be read may belong to the session',
-      processes: swept.unreadable.map(nameProcess),
-    })
+  const swept = await sweepSession(host, session, patience)
+  crashPoint('teardown.swept')
+  requireClean(session, swept, accept)
+  for (const it of swept.unreadable) {
+    host.log.warn(
+      { session_id: session.id, pid: it.pid, start_identity: it.startIdentity, command: it.command },
+      'removed although this process may belong to the session',
+    )
   }
   const at = host.retained.indexOf(session)
   if (at >= 0) host.retained.splice(at, 1)
-  await purgeFiles(host.kernel.paths, id)
+  await purgeFiles(host.kernel.paths, session.id)
+  crashPoint('purge.after')
   return { stopped, accepted: swept.unreadable }
+}
+
+/** Only processes that cannot be read can be accepted, and only they are listed: nothing else is the operator's to judge. */
+function requireClean({ id }: Session, { surviving, unattributed, unreadable }: SweepResult, accept: boolean): void {
+  if (surviving.length > 0)
+    throw faults.runtime_supervision_ambiguous({ id, problem: 'processes of the session do not end' })
+  if (unattributed.length > 0) {
+    const problem = 'a process carries the marker of its runtime, which no journal proves, and names no session'
+    throw faults.runtime_supervision_ambiguous({ id, problem })
+  }
+  if (unreadable.length > (accept ? MAX_ACCEPTED : 0)) {
+    throw faults.runtime_supervision_ambiguous({
+      id,
+      problem: 'processes whose environment cannot be read may belong to the session',
+      processes: unreadable.map(nameProcess),
+    })
+  }
 }
 
 /** A conflict for another reason than silence needs proof before anything is stopped. */
@@ -101,31 +126,22 @@ async function retireJob(host: Host, session: Session): Promise<void> {
   }
   if (outcome === 'mismatch')
     throw faults.runtime_identity_mismatch({ id, problem: 'its job is not the recorded worker' })
-  if (outcome === 'absent') {
-    const recorded = recordedProcess(host, session)
-    if (recorded !== undefined && host.processes.isRunning(recorded)) {
-      throw faults.runtime_supervision_ambiguous({
-        id,
-        problem: 'its worker runs without a job',
-        processes: [nameProcess(recorded)],
-      })
-    }
-  }
+  const recorded = recordedProcess(host, session)
+  if (outcome === 'absent' && recorded !== undefined && host.processes.isRunning(recorded))
+    throw faults.runtime_supervision_ambiguous({ id, problem: 'its worker runs without a job' })
 }
 
 function proveWorkersGone(host: Host, session: Session): void {
   const { id } = session
   const journals = readJournals(host.kernel.paths.journals(id), id)
-  if ('unreadable' in journals)
-    throw faults.runtime_supervision_ambiguous({ id, problem: `its journal cannot be read (${journals.unreadable})` })
-  const running = journals.filter((it) => host.processes.isRunning(it.worker))
-  if (running.length === 0) return
-  const processes = running.map((it) => nameProcess(it.worker))
-  if (running.some((it) => it.generation !== session.record.worker.generation)) {
-    throw faults.runtime_identity_mismatch({
-      id,
-      problem: `a worker of another generation still runs (${processes.join(', ')})`,
-    })
+  if ('unreadable' in journals) {
+    const problem = `its journal cannot be read (${journals.unreadable}); move the file away once no process of the session runs`
+    throw faults.runtime_supervision_ambiguous({ id, problem })
   }
-  throw faults.runtime_supervision_ambiguous({ id, problem: 'a worker it recorded still runs', processes })
+  const bootId = host.processes.bootId()
+  const running = journals.filter((it) => ofBoot(it, bootId) && host.processes.isRunning(it.worker))
+  if (running.some((it) => it.generation !== session.record.worker.generation))
+    throw faults.runtime_identity_mismatch({ id, problem: 'a worker journaled under another generation still runs' })
+  if (running.length > 0)
+    throw faults.runtime_supervision_ambiguous({ id, problem: 'a worker it journaled still runs' })
 }

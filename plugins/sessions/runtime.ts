@@ -3,6 +3,7 @@ import type { Scope } from '../../kernel/scope.ts'
 import type { ChildExit, InspectSnapshot, WorkerEvent } from '../../protocol/worker/messages.ts'
 import { jobOf, type Host } from './host.ts'
 import { endOf, isOver } from './machine.ts'
+import type { SessionRecord } from './record.ts'
 import { message } from './registry.ts'
 import type { Session } from './session.ts'
 import type { WorkerLink } from './worker-link.ts'
@@ -68,7 +69,7 @@ function faulted(host: Host, session: Session, examine: Examine): void {
     if (isOver(session.phase) || session.phase === 'creating') return
     void session.disconnect()
     if (session.phase !== 'unreachable')
-      host.registry.move(session, 'link_lost', 'worker_unavailable', 'session_updated')
+      host.registry.move(session, 'link_lost', { reason: 'worker_unavailable', event: 'session_updated' })
     examine(session)
   })
 }
@@ -92,12 +93,13 @@ export function programEnded(host: Host, session: Session, exit: ChildExit): voi
   if (isOver(session.phase) || session.removed) return
   const requested = session.intent === 'stop'
   const { state, exitCode } = endOf(exit, session.intent)
-  host.registry.move(session, 'child_exited', undefined, 'session_updated', (it) => {
+  const ended = (it: SessionRecord): SessionRecord => {
     const { transaction, ...rest } = it
     const { activity: _over, ...info } = it.info
     return {
       ...rest,
-      ...(transaction?.kind === 'remove' ? { transaction } : {}),
+      // A removal, or a creation that is undone, goes on after the end; a stop is over with it.
+      ...(transaction === undefined || transaction.kind === 'stop' ? {} : { transaction }),
       info: {
         ...info,
         state,
@@ -106,7 +108,8 @@ export function programEnded(host: Host, session: Session, exit: ChildExit): voi
         ...(exit.output_force_closed ? { output_force_closed: true } : {}),
       },
     }
-  })
+  }
+  host.registry.move(session, 'child_exited', { event: 'session_updated', change: ended })
   session.recheck?.[Symbol.dispose]()
   session.recheck = undefined
   for (const watcher of [...session.watchers]) watcher()
@@ -162,7 +165,7 @@ function connectionLost(host: Host, session: Session, examine: Examine): void {
   }
   if (session.phase === 'creating' || session.phase === 'lost') return
   if (session.phase !== 'unreachable')
-    host.registry.move(session, 'link_lost', 'worker_connection_lost', 'session_updated')
+    host.registry.move(session, 'link_lost', { reason: 'worker_connection_lost', event: 'session_updated' })
   examine(session)
 }
 

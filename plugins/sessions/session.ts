@@ -39,6 +39,10 @@ export class Session {
   readonly watchers = new Set<() => void>()
   /** A background look at a runtime that could not be reached; at most one. */
   recheck: Disposable | undefined
+  /** Pause before the look after that one; undefined while nothing is open. */
+  nextPauseMs: number | undefined
+  /** State and reason last told as degraded: each classification is logged once. */
+  classified: string | undefined
   /** The record left the registry; whatever still holds this object must stop. */
   removed = false
 

@@ -6,6 +6,7 @@ import { delay, type Clock } from '../../kernel/clock.ts'
 import type { MarkedSweep, ProcessIdentity, Processes } from '../../platform/processes.ts'
 
 export const RUNTIME_MARKER = 'POHUNEK_WORKER_INSTANCE_ID'
+export const SESSION_MARKER = 'POHUNEK_SESSION_ID'
 /** Between two looks at the process table; one look reads /proc once. */
 const LOOK_MS = 50
 /** After SIGKILL a process is gone at once unless the kernel holds it. */
@@ -13,58 +14,99 @@ const KILL_WAIT_MS = 2_000
 
 export type Unreadable = MarkedSweep['unreadable'][number]
 export interface SweepResult {
-  /** Marked processes that are still there. */
+  /** Processes of the runtimes that are still there, although signalled. */
   readonly surviving: readonly ProcessIdentity[]
+  /** Processes that carry a runtime's marker but no session's, where that is asked for: never signalled. */
+  readonly unattributed: readonly ProcessIdentity[]
   /** Processes whose environment the kernel withholds: they may belong. */
   readonly unreadable: readonly Unreadable[]
+}
+
+/** One runtime whose processes are looked for. */
+export interface SweepTarget {
+  readonly runtimeId: string
+  /** Its worker: no older process can belong. Undefined when it is not known in this boot. */
+  readonly since: ProcessIdentity | undefined
+  /** Only processes that also carry this session's marker belong: the runtime is not proven by a journal. */
+  readonly onlyOf?: string
 }
 
 export interface SweepRequest {
   readonly processes: Processes
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Worker instance ids; all share one grace. */
-  readonly runtimeIds: readonly string[]
-  /** The oldest process that can belong. */
-  readonly since: ProcessIdentity | undefined
+  readonly targets: readonly SweepTarget[]
   readonly graceMs: number
+  /** The wait for what cannot be signalled. */
+  readonly patience: Patience
 }
 
-/** SIGTERM, one grace, SIGKILL. Waits for unreadable candidates up to the grace: they may be caught between images. */
+/**
+ * The wait for processes that may belong but cannot be signalled: they may be caught between images, or about to exit.
+ * One operation waits once, however many runtimes it sweeps; the wait starts with the first that needs it.
+ */
+export class Patience {
+  readonly #clock: Clock
+  readonly #graceMs: number
+  #untilMs: number | undefined
+
+  constructor(clock: Clock, graceMs: number) {
+    this.#clock = clock
+    this.#graceMs = graceMs
+  }
+
+  get isOver(): boolean {
+    const now = this.#clock.monotonic()
+    return now >= (this.#untilMs ??= now + this.#graceMs)
+  }
+}
+
+/** SIGTERM, one grace, SIGKILL for what belongs; patience for what may. */
 export async function sweep(request: SweepRequest): Promise<SweepResult> {
-  const { processes, clock, graceMs, signal } = request
+  const { processes, clock, graceMs, signal, patience } = request
   const told = new Set<string>()
   const startMs = clock.monotonic()
   for (;;) {
     const found = look(request)
-    if (found.marked.length === 0 && found.unreadable.length === 0) return { surviving: [], unreadable: [] }
     const elapsedMs = clock.monotonic() - startMs
-    const killing = found.marked.length > 0 && elapsedMs >= graceMs
-    for (const it of found.marked) {
-      const key = `${it.pid}:${it.startIdentity}`
-      if (killing) processes.signal(it, 'SIGKILL')
-      else if (!told.has(key)) processes.signal(it, 'SIGTERM')
-      told.add(key)
+    for (const it of found.surviving) {
+      if (elapsedMs >= graceMs) processes.signal(it, 'SIGKILL')
+      else if (!told.has(key(it))) processes.signal(it, 'SIGTERM')
+      told.add(key(it))
     }
-    if (elapsedMs >= graceMs + (found.marked.length > 0 ? KILL_WAIT_MS : 0)) {
-      return { surviving: found.marked, unreadable: found.unreadable }
-    }
+    const clean = found.unattributed.length === 0 && found.unreadable.length === 0
+    const over = found.surviving.length > 0 ? elapsedMs >= graceMs + KILL_WAIT_MS : clean || patience.isOver
+    if (over) return found
     await delay(clock, LOOK_MS, signal)
   }
 }
 
-function look({ processes, runtimeIds, since }: SweepRequest): MarkedSweep {
-  const all: MarkedSweep = { marked: [], unreadable: [] }
-  for (const value of runtimeIds) {
-    const found = processes.findMarked({ name: RUNTIME_MARKER, value, ...(since === undefined ? {} : { since }) })
-    all.marked.push(...found.marked)
-    for (const it of found.unreadable) {
-      if (!all.unreadable.some((known) => known.pid === it.pid && known.startIdentity === it.startIdentity))
-        all.unreadable.push(it)
+function look({ processes, targets }: SweepRequest): SweepResult {
+  const surviving = new Map<string, ProcessIdentity>()
+  const unattributed = new Map<string, ProcessIdentity>()
+  const unreadable = new Map<string, Unreadable>()
+  for (const { runtimeId, since, onlyOf } of targets) {
+    const found = processes.findMarked({ name: RUNTIME_MARKER, value: runtimeId, ...(since && { since }) })
+    for (const it of found.marked) {
+      const owner = onlyOf === undefined ? undefined : processes.variable(it, SESSION_MARKER)
+      if (owner === onlyOf) surviving.set(key(it), it)
+      else if (owner === undefined) unattributed.set(key(it), it)
+      // else it names another session: left alone
     }
+    for (const it of found.unreadable) unreadable.set(key(it), it)
   }
-  return all
+  return {
+    surviving: [...surviving.values()],
+    unattributed: [...unattributed.values()],
+    unreadable: [...unreadable.values()],
+  }
 }
+
+const key = (it: ProcessIdentity): string => `${it.pid}:${it.startIdentity}`
+
+/** Pure. Nothing of the runtimes is left, and nothing that could be. */
+export const isClean = (it: SweepResult): boolean =>
+  it.surviving.length === 0 && it.unattributed.length === 0 && it.unreadable.length === 0
 
 const CONTROL = /[^\x20-\x7e]/g
 /** One candidate for a person: `pid 7 (start 42, sleep)`. */

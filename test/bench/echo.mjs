@@ -91,31 +91,43 @@ export async function echo(bench) {
     for (let round = 0; round < keys; round++) for (const name of order(round)) await press(name, times, 2)
     report('F3', times)
   }
-  if (bench.wants('F4')) {
-    const path = root.file('flood.out', 'a flood of output that goes on and on\n'.repeat(100_000))
-    const ourFlag = `${root.path}/flood.ours`
-    const peerFlag = `${root.path}/flood.peer`
+  /** Keys beside a session that writes `text` over and over, on one side at a time. */
+  const besideFlood = async (name, text) => {
+    const path = root.file(`${name}.out`, text)
+    const flags = { ours: `${root.path}/${name}.ours`, peer: `${root.path}/${name}.peer` }
+    let flooder
     if (product !== undefined) {
-      root.profile('flood', flooding(root.path, 'flood-ours', path, ourFlag))
-      sessions.push(await product.wire.call('session.new', { agent: 'flood', ...SIZE }))
+      root.profile(name, flooding(root.path, `${name}-ours`, path, flags.ours))
+      flooder = await product.wire.call('session.new', { agent: name, ...SIZE })
     }
-    peer?.session('flood', flooding(root.path, 'flood-peer', path, peerFlag), SIZE)
+    peer?.session(name, flooding(root.path, `${name}-peer`, path, flags.peer), SIZE)
     const times = empty()
     const blocks = bench.quick ? 4 : 10
     for (let block = 0; block < blocks; block++) {
       for (const side of block % 2 === 0 ? ['ours', 'peer'] : ['peer', 'ours']) {
-        const names = order(block).filter((name) => (name === 'peer') === (side === 'peer'))
+        const names = order(block).filter((it) => (it === 'peer') === (side === 'peer'))
         if (names.length === 0) continue
-        const flag = side === 'ours' ? ourFlag : peerFlag
-        writeFileSync(flag, '')
+        writeFileSync(flags[side], '')
         await pause(150)
-        for (let i = 0; i < keys / blocks; i++) for (const name of names) await press(name, times, 2)
-        rmSync(flag)
+        for (let i = 0; i < keys / blocks; i++) for (const it of names) await press(it, times, 2)
+        rmSync(flags[side])
         await pause(250)
       }
     }
-    report('F4', times)
-    peer?.drop('flood')
+    peer?.drop(name)
+    if (flooder !== undefined) await product.wire.call('session.remove', flooder.id)
+    return times
+  }
+  if (bench.wants('F4')) {
+    // What `yes` prints is the hardest flood for a terminal; long lines load the machine as much and the parser less.
+    report('F4', await besideFlood('flood', 'y\n'.repeat(2_000_000)))
+    if (!bench.quick) {
+      const lines = await besideFlood('lines', 'a flood of output that goes on and on\n'.repeat(100_000))
+      bench.report('F4.lines.p50', { ours: lines.direct, peer: lines.peer, errors: [] })
+      bench.report('F4.lines.p99', { ours: lines.direct, peer: lines.peer, errors: [] }, [], (it) =>
+        percentile(it, 0.99),
+      )
+    }
   }
   for (const client of Object.values(clients)) await client.close()
   for (const it of sessions) await product.wire.call('session.remove', it.id)

@@ -79,14 +79,14 @@ export async function throughput(bench) {
   const size = (kind) => (programs[kind].size === bytes ? '' : `${(programs[kind].size / 1e6).toFixed(1)} MB each side`)
 
   for (const kind of Object.keys(kinds)) {
-    if (bench.wants('F1')) {
+    if (bench.hasTime() && bench.wants('F1')) {
       const figures = await alternate(bench.rounds(3), {
         ours: product && stream(kind, 'direct'),
         peer: theirAttach(kind),
       })
       bench.report(`F1.${kind}`, figures, [size(kind), way === undefined ? '' : `our stream: ${way}`])
     }
-    if (bench.wants('F2')) {
+    if (bench.hasTime() && bench.wants('F2')) {
       const figures = await alternate(bench.rounds(3), {
         ours: product && ours(kind, detached),
         peer: peer && theirs(kind, detached),
@@ -94,7 +94,7 @@ export async function throughput(bench) {
       bench.report(`F2.${kind}`, figures, [size(kind)])
     }
   }
-  if (bench.wants('F1') && product !== undefined && !bench.quick) {
+  if (bench.hasTime() && bench.wants('F1') && product !== undefined && !bench.quick) {
     bench.report(
       'F1.proxied',
       await alternate(bench.rounds(2), { ours: stream('ascii', 'daemon'), peer: theirAttach('ascii') }),

@@ -168,7 +168,7 @@ test('FC-39e0: list, inspect, screen and errors send no control byte of a progra
   ]) {
     const outer = it.terminal(args, { env: { NO_COLOR: '1' }, cols: 100 })
     await outer.ended()
-    // eslint-disable-next-line no-control-regex
+
     expect(outer.raw.toString('utf8')).not.toMatch(/[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f]/)
   }
   expect((await json(it, 'session', 'inspect', session.id)).ok.metadata.note).toBe('x\x1b[2J\x9b31m')

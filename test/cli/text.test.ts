@@ -3,7 +3,6 @@ import { render, renderError } from '../../cli/render.ts'
 import { safeJson } from '../../cli/run.ts'
 import { clip, padEnd, safeLine, safeStream, safeText, textWidth } from '../../cli/text.ts'
 
-// eslint-disable-next-line no-control-regex
 const HARMFUL = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/
 const HOSTILE = 'x\x1b[2J\x1b]52;c;AAAA\x07\x9b31m\u0085\u202eend\r\t\x7f'
 

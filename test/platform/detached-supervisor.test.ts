@@ -1,3 +1,4 @@
+/** Supervision by detached processes and job files: the shared suite, and what is this form's alone. */
 import {
   closeSync,
   existsSync,
@@ -13,7 +14,6 @@ import net from 'node:net'
 import { once } from 'node:events'
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../kernel/clock.ts'
 import { detachedSupervisor, pinnedProcesses, processes } from '../../platform/index.ts'
@@ -22,12 +22,12 @@ import type { JobSpec, Supervisor } from '../../platform/supervisor.ts'
 import { until } from '../harness/wait.ts'
 import { bundle } from './fixtures/bundle.ts'
 import { temporary } from './fixtures/temporary.ts'
+import { workerScript } from './fixtures/worker-script.ts'
+import { jobFor, SESSION, supervisorSuite, type SuiteWorld } from './supervisor-suite.ts'
 
-const SESSION = 's-01J0000000000000000000000A'
-const script = fileURLToPath(new URL('fixtures/worker.mjs', import.meta.url))
 const never = new AbortController().signal
 
-interface World {
+interface World extends SuiteWorld {
   state: string
   supervisor: Supervisor
   open: (options?: { readyMs?: number; processes?: Processes }) => Supervisor
@@ -35,14 +35,16 @@ interface World {
   file: (generation?: number) => string
 }
 
-function world(options: { readyMs?: number } = {}): World {
-  const state = join(temporary(), 'state')
+function world(): World {
+  const directory = temporary()
+  const state = join(directory, 'state')
   mkdirSync(state, { mode: 0o700 })
   const jobs = join(state, 'jobs')
+  const recorded = (): string[] => (existsSync(jobs) ? readdirSync(jobs) : [])
   onTestFinished(() => {
-    for (const name of existsSync(jobs) ? readdirSync(jobs) : []) {
+    for (const name of recorded()) {
       const { pid } = safeJson(join(jobs, name))
-      if (pid !== undefined && processes.argv(pid)?.includes(script) === true) process.kill(pid, 'SIGKILL')
+      if (pid !== undefined && processes.argv(pid)?.includes(workerScript()) === true) process.kill(pid, 'SIGKILL')
     }
   })
   const open: World['open'] = (more = {}) =>
@@ -51,31 +53,16 @@ function world(options: { readyMs?: number } = {}): World {
       processes: pinnedProcesses,
       clock: systemClock,
       workerLog: (id) => `/logs/pohunek-session-${id}.jsonl`,
-      ...options,
       ...more,
     })
   return {
+    directory,
+    recorded,
     state,
     open,
     supervisor: open(),
     file: (generation = 1) => join(jobs, `${SESSION}-${generation}.json`),
-    job: (what, generation = 1, env = {}) => ({
-      sessionId: SESSION,
-      generation,
-      executable: process.execPath,
-      args: [
-        script,
-        '--session-id',
-        SESSION,
-        '--worker-generation',
-        String(generation),
-        '--ready-fd',
-        '3',
-        '--do',
-        what,
-      ],
-      env,
-    }),
+    job: (what, generation = 1, env = {}) => jobFor(what, { generation, env }),
   }
 }
 
@@ -87,22 +74,11 @@ function safeJson(path: string): { pid?: number } {
   }
 }
 
-const workersOf = (): number[] =>
-  readdirSync('/proc')
-    .map(Number)
-    .filter(
-      (pid) =>
-        pid > 0 && processes.argv(pid)?.includes(script) === true && processes.argv(pid)?.includes(SESSION) === true,
-    )
+supervisorSuite({ name: 'detached', adds: [], world })
 
-test('a worker is started with exactly its environment, in /, as its own session leader, and recorded', async () => {
+test('a worker is recorded in an owner-private file', async () => {
   const { supervisor, job, file, state } = world()
-  const report = join(state, 'report')
-  const identity = await supervisor.start(job('run', 1, { REPORT: report, ONLY: 'this' }), never)
-  const told = JSON.parse(readFileSync(report, 'utf8')) as { env: object; cwd: string; pid: number }
-  expect(told).toMatchObject({ env: { REPORT: report, ONLY: 'this' }, cwd: '/', pid: identity.pid })
-  expect(Object.keys(told.env)).toHaveLength(2)
-  expect(processes.membersOf({ session: identity.pid })).toEqual([identity])
+  const identity = await supervisor.start(job('run'), never)
   expect(JSON.parse(readFileSync(file(), 'utf8'))).toEqual({
     session_id: SESSION,
     generation: 1,
@@ -150,21 +126,6 @@ test('nothing the daemon opened is inherited', async () => {
   await supervisor.retire(job('run'), 1_000)
 })
 
-test('a later daemon finds the worker, proves it and retires it', async () => {
-  const { supervisor, open, job, file } = world()
-  const identity = await supervisor.start(job('run'), never)
-  await supervisor[Symbol.asyncDispose]()
-  const later = open()
-  expect(await later.list()).toEqual([
-    { job: { sessionId: SESSION, generation: 1 }, status: { state: 'running', process: identity } },
-  ])
-  expect(await later.inspect({ sessionId: SESSION, generation: 2 })).toEqual({ state: 'absent' })
-  expect(await later.retire(job('run'), 1_000)).toBe('retired')
-  expect(processes.isRunning(identity)).toBe(false)
-  expect(existsSync(file())).toBe(false)
-  expect(await later.retire(job('run'), 1_000)).toBe('absent')
-})
-
 test('a daemon that died between the spawn and its record finds the worker by its arguments', async () => {
   const { supervisor, open, job, file } = world()
   const identity = await supervisor.start(job('run'), never)
@@ -177,90 +138,6 @@ test('a daemon that died between the spawn and its record finds the worker by it
   expect(await open().inspect(job('run'))).toEqual({ state: 'running', process: identity })
   expect(await open().retire(job('run'), 1_000)).toBe('retired')
   expect(processes.isRunning(identity)).toBe(false)
-})
-
-test('a worker behind a script is proven by the arguments it was seen with', async () => {
-  const { supervisor, open, job, state } = world()
-  const wrapper = join(state, 'sessiond')
-  writeFileSync(wrapper, `#!/bin/sh\nexec ${process.execPath} ${script} "$@"\n`, { mode: 0o755 })
-  const spec = { ...job('run'), executable: wrapper, args: job('run').args.slice(1) }
-  const identity = await supervisor.start(spec, never)
-  expect(await open().inspect(spec)).toEqual({ state: 'running', process: identity })
-  expect(await open().retire(spec, 1_000)).toBe('retired')
-})
-
-test('a worker that ignores SIGTERM is killed after the grace', async () => {
-  const { supervisor, job } = world()
-  const identity = await supervisor.start(job('stubborn'), never)
-  const began = performance.now()
-  expect(await supervisor.retire(job('stubborn'), 150)).toBe('retired')
-  expect(performance.now() - began).toBeGreaterThanOrEqual(150)
-  expect(processes.isRunning(identity)).toBe(false)
-})
-
-test('a worker that ended by itself is told as ended and forgotten without a signal', async () => {
-  const { supervisor, open, job, file } = world()
-  const identity = await supervisor.start(job('run'), never)
-  process.kill(identity.pid, 'SIGKILL')
-  await until('its end', () => !processes.isRunning(identity))
-  const deaf: Processes = { ...processes, signal: () => expect.fail('a signal was sent') }
-  expect(await open({ processes: deaf }).inspect(job('run'))).toEqual({ state: 'ended' })
-  expect(await open({ processes: deaf }).retire(job('run'), 1_000)).toBe('retired')
-  expect(existsSync(file())).toBe(false)
-})
-
-test('a starting worker that says why it cannot: exit code, signal', async () => {
-  const { supervisor, job, file } = world()
-  for (const [what, how] of [
-    ['exit', 'exit code 7'],
-    ['crash', 'signal SIGKILL'],
-  ] as const) {
-    await expect(supervisor.start(job(what), never)).rejects.toMatchObject({
-      class: 'runtime',
-      code: 'worker_exited_before_ready',
-      message: expect.stringContaining(how) as string,
-      recover: expect.stringContaining(`pohunek-session-${SESSION}.jsonl`) as string,
-    })
-    expect(existsSync(file())).toBe(false)
-  }
-  expect(await supervisor.list()).toEqual([])
-})
-
-test('a worker that never becomes ready is ended at the deadline', async () => {
-  const { supervisor, job, file, state } = world({ readyMs: 300 })
-  const report = join(state, 'report')
-  await expect(supervisor.start(job('hang', 1, { REPORT: report }), never)).rejects.toMatchObject({
-    code: 'worker_connect_failed',
-  })
-  expect(existsSync(file())).toBe(false)
-  expect(processes.identify((JSON.parse(readFileSync(report, 'utf8')) as { pid: number }).pid)).toBeUndefined()
-})
-
-test('an aborted start and a closed supervisor leave nothing', async () => {
-  const { open, job, file, state } = world()
-  for (const way of ['abort', 'close']) {
-    const supervisor = open()
-    const report = join(state, `report-${way}`)
-    const controller = new AbortController()
-    const starting = supervisor.start(job('hang', 1, { REPORT: report }), controller.signal)
-    const ended = expect(starting).rejects.toThrow(way === 'abort' ? 'enough' : 'closed')
-    const { pid } = await until('the report', () => JSON.parse(readFileSync(report, 'utf8')) as { pid: number })
-    if (way === 'abort') controller.abort(new Error('enough'))
-    else await supervisor[Symbol.asyncDispose]()
-    await ended
-    expect(processes.identify(pid)).toBeUndefined()
-    expect(existsSync(file())).toBe(false)
-  }
-})
-
-test('a missing executable is a typed error and leaves nothing', async () => {
-  const { supervisor, job, file } = world()
-  await expect(supervisor.start({ ...job('run'), executable: '/no/such/node' }, never)).rejects.toMatchObject({
-    class: 'runtime',
-    code: 'spawn_failed',
-    message: expect.stringContaining('/no/such/node') as string,
-  })
-  expect(existsSync(file())).toBe(false)
 })
 
 test('an exhausted descriptor limit is told as that', async () => {
@@ -337,26 +214,3 @@ test('a record of another boot, or of a pid that was given away, has ended', asy
   await supervisor.retire(job('run'), 1_000)
 })
 
-test('a generation that is recorded is not started again', async () => {
-  const { supervisor, job } = world()
-  const identity = await supervisor.start(job('run'), never)
-  await expect(supervisor.start(job('run'), never)).rejects.toMatchObject({ code: 'worker_operation_failed' })
-  expect(await supervisor.inspect(job('run'))).toEqual({ state: 'running', process: identity })
-  await supervisor.retire(job('run'), 1_000)
-})
-
-test('starts and ends, failed ones too, leave no descriptor and no process', async () => {
-  const { supervisor, job } = world()
-  const count = (): number => readdirSync('/proc/self/fd').length
-  await supervisor.start(job('run'), never)
-  await supervisor.retire(job('run'), 1_000)
-  const before = count()
-  for (let index = 0; index < 10; index++) {
-    await supervisor.start(job('run'), never)
-    await supervisor.retire(job('run'), 1_000)
-    await supervisor.start(job('exit'), never).catch(() => undefined)
-    await supervisor.start({ ...job('run'), executable: '/no/such' }, never).catch(() => undefined)
-  }
-  await until('the descriptors back', () => count() <= before)
-  expect(workersOf()).toEqual([])
-})

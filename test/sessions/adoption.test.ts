@@ -227,7 +227,7 @@ test('a worker no record manages is shown and left alone', async () => {
       runtime_slot: `${session.id}.1`,
       claimed_session_id: session.id,
       status: 'orphaned',
-      reason: 'worker_without_session_record',
+      reason: 'stale_worker_generation',
     },
   ])
   expect(runs(worker.pid)).toBe(true)

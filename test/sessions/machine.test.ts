@@ -45,7 +45,8 @@ test('only a creation is committed', () => {
 test.each([
   ['run', 'running', 'nothing'],
   ['stop', 'running', 'send_stop'],
-  ['stop', 'unreachable', 'nothing'],
+  ['stop', 'unreachable', 'send_stop'],
+  ['stop', 'conflict', 'nothing'],
   ['stop', 'ended', 'nothing'],
   ['remove', 'conflict', 'remove'],
   ['remove', 'ended', 'remove'],

@@ -23,7 +23,9 @@ test('FC-2c18: sticky modes set long ago come back with the next client', async 
   const worker = await startWorker()
   const { limits } = worker.spec([])
   await worker.initialize(
-    sh("printf '\\033[?1049h\\033[?25l\\033[?2004h\\033[?1002h\\033[?1006h\\033[?1h\\033=\\033[?1004h'; yes 0123456789 | head -c 700000; printf DONE; exec sleep 60"),
+    sh(
+      "printf '\\033[?1049h\\033[?25l\\033[?2004h\\033[?1002h\\033[?1006h\\033[?1h\\033=\\033[?1004h'; yes 0123456789 | head -c 700000; printf DONE; exec sleep 60",
+    ),
     { limits: { ...limits, output_history_bytes: 65_536 } },
   )
   await worker.shows('DONE')
@@ -31,7 +33,16 @@ test('FC-2c18: sticky modes set long ago come back with the next client', async 
   await painted(client)
   const { text } = client
   const content = text.indexOf('0123456789')
-  for (const mode of ['\x1b[?2004h', '\x1b[?1002h', '\x1b[?1006h', '\x1b[?1h', '\x1b=', '\x1b[?1004h', '\x1b[?25l', '\x1b[?1049h']) {
+  for (const mode of [
+    '\x1b[?2004h',
+    '\x1b[?1002h',
+    '\x1b[?1006h',
+    '\x1b[?1h',
+    '\x1b=',
+    '\x1b[?1004h',
+    '\x1b[?25l',
+    '\x1b[?1049h',
+  ]) {
     expect(text.indexOf(mode), mode).toBeGreaterThan(-1)
     expect(text.indexOf(mode), mode).toBeLessThan(content)
   }
@@ -39,7 +50,11 @@ test('FC-2c18: sticky modes set long ago come back with the next client', async 
 
 test('FC-b9dc: the normal screen and its scrollback are there when the program leaves the alternate one', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash("for i in $(seq 1 60); do echo row $i; done; echo MAIN; printf '\\033[?1049h\\033[HALT'; read -s; printf '\\033[?1049l'; exec sleep 60"))
+  await worker.initialize(
+    bash(
+      "for i in $(seq 1 60); do echo row $i; done; echo MAIN; printf '\\033[?1049h\\033[HALT'; read -s; printf '\\033[?1049l'; exec sleep 60",
+    ),
+  )
   const screen = await worker.shows('ALT')
   expect(screen.alternate_screen).toBe(true)
   const client = await worker.attach(80, 24)
@@ -48,13 +63,18 @@ test('FC-b9dc: the normal screen and its scrollback are there when the program l
   const back = await worker.screen('the normal screen', (it) => !it.alternate_screen)
   expect(back.visible_lines).toContain('MAIN')
   await client.sees('\x1b[?1049l')
-  await until('both terminals are the same', async () => differences(terminalOf(client), await liveOf(worker)).length === 0)
+  await until(
+    'both terminals are the same',
+    async () => differences(terminalOf(client), await liveOf(worker)).length === 0,
+  )
   expect(client.text).toContain('row 3\r\nrow 4\r\n')
 })
 
 test('FC-c048: a second attach at the same size shows what changed meanwhile, without a redraw', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash("trap 'echo WINCH' WINCH; printf 'before'; read -s; printf '\\033[2J\\033[Hafter'; while :; do read -s; done"))
+  await worker.initialize(
+    bash("trap 'echo WINCH' WINCH; printf 'before'; read -s; printf '\\033[2J\\033[Hafter'; while :; do read -s; done"),
+  )
   const first = await worker.attach(80, 24)
   await first.sees('before')
   await first.detach()
@@ -69,7 +89,9 @@ test('FC-c048: a second attach at the same size shows what changed meanwhile, wi
 
 test('FC-c048: an editor’s picture is the live one', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash("printf 'alpha\\nbeta\\n' > f; exec vim -u NONE -N f"), { environment: { TERM: 'xterm-256color' } })
+  await worker.initialize(bash("printf 'alpha\\nbeta\\n' > f; exec vim -u NONE -N f"), {
+    environment: { TERM: 'xterm-256color' },
+  })
   await worker.shows('beta')
   const first = await worker.attach(80, 24)
   await painted(first)
@@ -84,7 +106,9 @@ test('FC-c048: an editor’s picture is the live one', async () => {
 
 test('live output follows the picture without gap or overlap, under a flood', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash('i=0; while [ $i -lt 60000 ]; do echo "n$i"; i=$((i+1)); done; echo LAST; exec sleep 60'))
+  await worker.initialize(
+    bash('i=0; while [ $i -lt 60000 ]; do echo "n$i"; i=$((i+1)); done; echo LAST; exec sleep 60'),
+  )
   await until('some output', async () => (await worker.inspect()).next_offset > 20_000)
   const client = await worker.attach(80, 24)
   await client.sees('LAST')
@@ -107,7 +131,10 @@ test('history_rows bounds the painted scrollback', async () => {
 })
 
 const winsize = (worker: TestWorker, columns: number, rows: number): Promise<unknown> =>
-  worker.screen(`the program sees ${rows} ${columns}`, (it) => it.visible_lines.findLast((line) => line !== '') === `${rows} ${columns}`)
+  worker.screen(
+    `the program sees ${rows} ${columns}`,
+    (it) => it.visible_lines.findLast((line) => line !== '') === `${rows} ${columns}`,
+  )
 
 const REPORT_SIZE = bash("trap 'stty size' WINCH; stty size; while :; do sleep 0.02; done")
 
@@ -136,23 +163,37 @@ test('FC-3a80: the newest client’s size counts, and the one before it when it 
 test('FC-2e51: sizes no terminal can have are refused or raised; the program never sees 0', async () => {
   const worker = await startWorker()
   await worker.initialize(REPORT_SIZE)
-  for (const [columns, rows] of [[0, 0], [-5, 10], [1.5, 3], [70_000, 10]] as const) {
+  for (const [columns, rows] of [
+    [0, 0],
+    [-5, 10],
+    [1.5, 3],
+    [70_000, 10],
+  ] as const) {
     await expect(worker.resize(columns, rows)).rejects.toMatchObject({ code: 'invalid_request' })
     await expect(worker.attach(columns, rows)).rejects.toMatchObject({ code: 'invalid_request' })
   }
-  await expect(worker.control.request({ type: 'resize', scope: worker.scope, resize: { source_id: 'x', sequence: 1, dimensions: { columns: '80', rows: 24 } } })).rejects.toMatchObject({ code: 'invalid_request' })
+  await expect(
+    worker.control.request({
+      type: 'resize',
+      scope: worker.scope,
+      resize: { source_id: 'x', sequence: 1, dimensions: { columns: '80', rows: 24 } },
+    }),
+  ).rejects.toMatchObject({ code: 'invalid_request' })
   await expect(worker.resize(65_535, 65_535)).rejects.toMatchObject({ code: 'invalid_request' })
   await expect(worker.attach(65_535, 65_535)).rejects.toMatchObject({ code: 'invalid_request' })
   expect(await worker.resize(1, 1)).toEqual({ columns: 2, rows: 1 })
   expect(await worker.resize(65_535, 10)).toEqual({ columns: 65_535, rows: 10 })
   expect(await worker.resize(90, 30)).toEqual({ columns: 90, rows: 30 })
   await winsize(worker, 90, 30)
-  for (const line of (await worker.everything()).toString().trim().split(/\r\n/)) expect(line).not.toMatch(/(^0 )|( 0$)/)
+  for (const line of (await worker.everything()).toString().trim().split(/\r\n/))
+    expect(line).not.toMatch(/(^0 )|( 0$)/)
 })
 
 test('FC-cc13: the first size is there before the program runs; a burst of sizes ends with the last one', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash("stty size; trap 'echo W; stty size' WINCH; while :; do sleep 0.02; done"), { dimensions: { columns: 220, rows: 50 } })
+  await worker.initialize(bash("stty size; trap 'echo W; stty size' WINCH; while :; do sleep 0.02; done"), {
+    dimensions: { columns: 220, rows: 50 },
+  })
   await worker.shows('50 220')
   const sizes = Array.from({ length: 40 }, (_, n) => worker.resize(100 + n, 40))
   await Promise.all(sizes)
@@ -171,7 +212,12 @@ test('FC-cc13: the first size is there before the program runs; a burst of sizes
 test('a stale resize of one source changes nothing', async () => {
   const worker = await startWorker()
   await worker.initialize(REPORT_SIZE)
-  const resize = (sequence: number, columns: number): Promise<unknown> => worker.control.request({ type: 'resize', scope: worker.scope, resize: { source_id: 'one', sequence, dimensions: { columns, rows: 24 } } })
+  const resize = (sequence: number, columns: number): Promise<unknown> =>
+    worker.control.request({
+      type: 'resize',
+      scope: worker.scope,
+      resize: { source_id: 'one', sequence, dimensions: { columns, rows: 24 } },
+    })
   await resize(5, 100)
   await winsize(worker, 100, 24)
   expect(await resize(4, 60)).toMatchObject({ sequence: 4, dimensions: { columns: 100, rows: 24 } })
@@ -181,7 +227,9 @@ test('FC-f968: a client that missed bytes is resynced from any parser state, on 
   const worker = await startWorker()
   const { limits } = worker.spec([])
   await worker.initialize(
-    bash("printf '\\033[?1049hALT'; read -s; printf '\\033]2;half a title that never'; head -c 6000000 /dev/zero | tr '\\0' z; printf '\\a\\033[?1049l\\033[2J\\033[Hfinal '; for i in 1 2 3; do echo line $i; done; read -s; printf OVER; exec sleep 60"),
+    bash(
+      "printf '\\033[?1049hALT'; read -s; printf '\\033]2;half a title that never'; head -c 6000000 /dev/zero | tr '\\0' z; printf '\\a\\033[?1049l\\033[2J\\033[Hfinal '; for i in 1 2 3; do echo line $i; done; read -s; printf OVER; exec sleep 60",
+    ),
     { limits: { ...limits, subscriber_queue_bytes: 262_144 } },
   )
   await worker.shows('ALT')
@@ -197,7 +245,10 @@ test('FC-f968: a client that missed bytes is resynced from any parser state, on 
   framed.socket.resume()
   const gap = await framed.frame('gap')
   expect(gap.header).toMatchObject({ kind: 'gap' })
-  await until('the framed client is resynced', () => framed.frames.filter((it) => it.header.kind === 'terminal_snapshot').length === 2)
+  await until(
+    'the framed client is resynced',
+    () => framed.frames.filter((it) => it.header.kind === 'terminal_snapshot').length === 2,
+  )
   await raw.sees('line 3')
   await worker.type('\r')
   await raw.sees('OVER')
@@ -208,25 +259,39 @@ test('FC-f968: a client that missed bytes is resynced from any parser state, on 
 
 test('FC-e33b: a client that reads nothing costs bounded memory and delays nobody', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash('read -s; head -c 80000000 /dev/zero | tr "\\0" "\\n" | tr "\\n" y | fold -w 79; echo FINISHED; exec sleep 60'))
+  await worker.initialize(
+    bash(
+      'read -s; head -c 160000000 /dev/zero | tr "\\0" "\\n" | tr "\\n" y | fold -w 79; echo FINISHED; exec sleep 60',
+    ),
+  )
   const dead = await worker.attach(80, 24)
   await painted(dead)
   dead.socket.pause()
   const alive = await worker.attach(80, 24)
   await painted(alive)
-  const rss = async (): Promise<number> => Number(/^VmRSS:\s+(\d+)/m.exec(await (await import('node:fs/promises')).readFile(`/proc/${worker.process.pid}/status`, 'utf8'))?.[1]) / 1024
+  const rss = async (): Promise<number> =>
+    Number(
+      /^VmRSS:\s+(\d+)/m.exec(
+        await (await import('node:fs/promises')).readFile(`/proc/${worker.process.pid}/status`, 'utf8'),
+      )?.[1],
+    ) / 1024
   const before = await rss()
   await worker.type('\r')
   await alive.sees('FINISHED')
-  // Ring 10 MB, code that got hot, buffers; the flood is 80 MB.
-  expect((await rss()) - before).toBeLessThan(60)
+  // Ring 10 MB, code that got hot, buffers; the flood is 160 MB.
+  expect((await rss()) - before).toBeLessThan(90)
   expect(alive.received).toBeGreaterThan(1_000_000)
   expect(dead.closed).toBe(false)
 })
 
 test('FC-99eb: a program that writes single bytes starves nobody, and its bytes are taken together', async () => {
   const worker = await startWorker()
-  await worker.initialize(['/usr/bin/env', 'python3', '-c', "import os,time\nend=time.time()+3\nwhile time.time()<end:\n for i in range(1000): os.write(1,b'.')\nos.write(1,b'END')\ntime.sleep(60)"])
+  await worker.initialize([
+    '/usr/bin/env',
+    'python3',
+    '-c',
+    "import os,time\nend=time.time()+3\nwhile time.time()<end:\n for i in range(1000): os.write(1,b'.')\nos.write(1,b'END')\ntime.sleep(60)",
+  ])
   const client = await worker.attach(80, 24)
   await painted(client)
   const times: number[] = []
@@ -247,7 +312,11 @@ test('a framed client types, is acknowledged, and learns the exit', async () => 
   await worker.initialize(sh('read line; echo "heard $line"; exit 6'))
   const client = await worker.frames('attach')
   const ready = await client.frame('attach_ready')
-  expect(ready.header).toMatchObject({ dimensions: { columns: 80, rows: 24 }, version: 7, runtime_id: worker.runtimeId })
+  expect(ready.header).toMatchObject({
+    dimensions: { columns: 80, rows: 24 },
+    version: 7,
+    runtime_id: worker.runtimeId,
+  })
   await client.frame('terminal_snapshot')
   client.send({ kind: 'input', write_id: 'k1' }, Buffer.from('words\r'))
   expect((await client.frame('input_ack')).header).toMatchObject({ write_id: 'k1', bytes_written: 6 })
@@ -262,9 +331,13 @@ test('a stream is closed by request, and its end is told once', async () => {
   await worker.initialize(sh('exec sleep 60'))
   const client = await worker.attach(80, 24)
   await painted(client)
-  expect(await worker.control.request({ type: 'close_data_stream', scope: worker.scope, stream_id: client.streamId })).toMatchObject({ closed: true })
+  expect(
+    await worker.control.request({ type: 'close_data_stream', scope: worker.scope, stream_id: client.streamId }),
+  ).toMatchObject({ closed: true })
   await until('it is closed', () => client.closed)
-  expect(await worker.control.request({ type: 'close_data_stream', scope: worker.scope, stream_id: client.streamId })).toMatchObject({ closed: false })
+  expect(
+    await worker.control.request({ type: 'close_data_stream', scope: worker.scope, stream_id: client.streamId }),
+  ).toMatchObject({ closed: false })
   const ends = worker.control.events.filter((it) => it.type === 'stream_closed')
   expect(ends).toMatchObject([{ stream_id: client.streamId, reason: 'requested' }])
   expect(worker.control.events.filter((it) => it.type === 'stream_opened')).toHaveLength(1)

@@ -25,7 +25,9 @@ test('FC-823d: a background job that keeps the terminal open does not delay the 
 
 test('FC-823d: a helper in a session of its own that holds the terminal is ended, and the force close is told', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash('setsid bash -c "trap \\"\\" HUP TERM; while :; do sleep 0.05; done" & sleep 0.3; exit 3'))
+  await worker.initialize(
+    bash('setsid bash -c "trap \\"\\" HUP TERM; while :; do sleep 0.05; done" & sleep 0.3; exit 3'),
+  )
   const { exit } = await worker.exited()
   expect(exit).toMatchObject({ code: 3 })
   expect(marked(worker.runtimeId)).toEqual([])
@@ -33,7 +35,9 @@ test('FC-823d: a helper in a session of its own that holds the terminal is ended
 
 test('FC-47fa: a stop ends every marked descendant, also one in a session of its own', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash('setsid sleep 9999 & (setsid setsid sleep 9998 >/dev/null 2>&1 </dev/null &) ; echo up; sleep 9997'))
+  await worker.initialize(
+    bash('setsid sleep 9999 & (setsid setsid sleep 9998 >/dev/null 2>&1 </dev/null &) ; echo up; sleep 9997'),
+  )
   await worker.shows('up')
   await until('three sleepers', () => marked(worker.runtimeId).length >= 3)
   const { exit } = await worker.stop()
@@ -71,7 +75,9 @@ test('FC-e0e3: a program that ignores HUP and TERM is killed after the grace; a 
 
 test('FC-e0e3: members of the group that outlive the leader are ended', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash('bash -c "trap \\"\\" HUP TERM; while :; do sleep 0.1; done" & sleep 0.3; echo leaving; exit 0'))
+  await worker.initialize(
+    bash('bash -c "trap \\"\\" HUP TERM; while :; do sleep 0.1; done" & sleep 0.3; echo leaving; exit 0'),
+  )
   const { exit } = await worker.exited()
   expect(exit).toMatchObject({ code: 0 })
   expect(marked(worker.runtimeId)).toEqual([])
@@ -88,9 +94,20 @@ test('a graceful program ends by itself within the grace', async () => {
 
 test('the journal tells the end before anybody else does, and nothing it should not', async () => {
   const worker = await startWorker()
-  expect(worker.journal()).toMatchObject({ schema_version: 4, phase: 'bootstrap', session_id: worker.sessionId, worker_id: worker.workerId, generation: '1', worker_pid: worker.process.pid })
+  expect(worker.journal()).toMatchObject({
+    schema_version: 4,
+    phase: 'bootstrap',
+    session_id: worker.sessionId,
+    worker_id: worker.workerId,
+    generation: '1',
+    worker_pid: worker.process.pid,
+  })
   const base = worker.spec([])
-  await worker.initialize(sh('printf "$TOPSECRET"; read x; exit 5'), { environment: { TOPSECRET: 'hunter2' }, hook_schema: 'x-1', launch: { ...base.launch, reference_kind: 'id' } })
+  await worker.initialize(sh('printf "$TOPSECRET"; read x; exit 5'), {
+    environment: { TOPSECRET: 'hunter2' },
+    hook_schema: 'x-1',
+    launch: { ...base.launch, reference_kind: 'id' },
+  })
   expect(worker.journal()).toMatchObject({
     phase: 'live',
     runtime_id: worker.runtimeId,
@@ -103,7 +120,10 @@ test('the journal tells the end before anybody else does, and nothing it should 
   await worker.type('keystrokes\r')
   await worker.exited()
   const journal = worker.journal()
-  expect(journal).toMatchObject({ phase: 'terminal', outcome: { exit_code: 5, signal: null, success: false, reason: 'exited', output_force_closed: false } })
+  expect(journal).toMatchObject({
+    phase: 'terminal',
+    outcome: { exit_code: 5, signal: null, success: false, reason: 'exited', output_force_closed: false },
+  })
   expect(Date.parse((journal['outcome'] as { exited_at: string }).exited_at)).toBeGreaterThan(Date.now() - 60_000)
   const text = JSON.stringify(journal)
   for (const secret of ['hunter2', 'TOPSECRET', 'keystrokes', worker.leaseId]) expect(text).not.toContain(secret)
@@ -118,7 +138,12 @@ test('an ended session is served until its end is acknowledged; then the socket 
   await worker.initialize(sh('echo last words; exit 0'))
   await worker.exited()
   worker.control.close()
-  await until('the lease is free', async () => worker.lease({ daemonId: 'd-next' }).then(() => true, () => false))
+  await until('the lease is free', async () =>
+    worker.lease({ daemonId: 'd-next' }).then(
+      () => true,
+      () => false,
+    ),
+  )
   expect((await worker.inspect()).exit).toMatchObject({ code: 0 })
   expect((await worker.snapshot()).visible_lines[0]).toBe('last words')
   const late = await worker.attach(80, 24)
@@ -155,7 +180,12 @@ test('a program is not disturbed by its daemon going away', async () => {
   await worker.initialize(sh('echo one; read x; echo "got $x"; read y'))
   await worker.shows('one')
   worker.control.socket.destroy()
-  await until('a new lease', async () => worker.lease({ daemonId: 'd-2' }).then(() => true, () => false))
+  await until('a new lease', async () =>
+    worker.lease({ daemonId: 'd-2' }).then(
+      () => true,
+      () => false,
+    ),
+  )
   await worker.type('again\r')
   await worker.shows('got again')
   expect((await worker.inspect()).launch_daemon_id).toBe('d-test')

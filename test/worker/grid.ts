@@ -13,12 +13,20 @@ export interface Reference {
 export function reference(columns: number, rows: number, scrollback = 1_000): Reference {
   const emulator = createEmulator(columns, rows, scrollback)
   const buffers = emulator.core._bufferService.buffers
-  const modes = new StickyModes(emulator.parser, { alternateActive: () => buffers.active === buffers.alt, cwdReported: () => {} })
+  const modes = new StickyModes(emulator.parser, {
+    alternateActive: () => buffers.active === buffers.alt,
+    cwdReported: () => {},
+  })
   emulator.onTitleChange((title) => (modes.title = title.slice(0, 4_096)))
-  return { emulator, modes, feed: (bytes) => emulator.core._inputHandler.parse(typeof bytes === 'string' ? Buffer.from(bytes) : bytes) }
+  return {
+    emulator,
+    modes,
+    feed: (bytes) => emulator.core._inputHandler.parse(typeof bytes === 'string' ? Buffer.from(bytes) : bytes),
+  }
 }
 
-export const repaintOf = (it: Reference, historyRows = 1_000): string => repaint(it.emulator.core, it.modes, { historyRows })
+export const repaintOf = (it: Reference, historyRows = 1_000): string =>
+  repaint(it.emulator.core, it.modes, { historyRows })
 
 const EXTENDED = 0x10000000
 const COLOR = 0x3ffffff
@@ -38,15 +46,21 @@ function cell(grid: Grid, row: number, column: number): string {
   const fg = line._data[column * 3 + 1] ?? 0
   const bg = line._data[column * 3 + 2] ?? 0
   const width = content >>> 22
-  const text = (content & 0x200000) !== 0 ? line._combined[column] : (content & 0x1fffff) === 0 ? '' : String.fromCodePoint(content & 0x1fffff)
+  const text =
+    (content & 0x200000) !== 0
+      ? line._combined[column]
+      : (content & 0x1fffff) === 0
+        ? ''
+        : String.fromCodePoint(content & 0x1fffff)
   if (isEmpty(content)) return `blank bg=${color(bg).toString(16)}`
   if (width === 0) return 'second half'
   if (width === 2 && column + 1 < line.length && (line._data[column * 3 + 3] ?? 0) >>> 22 !== 0) return 'broken glyph'
   const ext = (bg & EXTENDED) !== 0 ? (line._extendedAttrs[column]?._ext ?? 0) : 0
-  const shape = ext >> 26 & 7 || ((fg & 0x10000000) !== 0 ? 1 : 0)
+  const shape = (ext >> 26) & 7 || ((fg & 0x10000000) !== 0 ? 1 : 0)
   const underline = (ext & COLOR) === COLOR ? 0 : ext & COLOR
   const style = `fg=${plain(fg & ~0x10000000)} bg=${plain(bg & ~(EXTENDED | 0x20000000))} ul=${shape}/${color(underline).toString(16)}`
-  if (text === ' ' && (fg & ~COLOR) === 0 && (bg & ~(COLOR | 0x20000000)) === 0 && shape === 0) return `blank bg=${color(bg).toString(16)}`
+  if (text === ' ' && (fg & ~COLOR) === 0 && (bg & ~(COLOR | 0x20000000)) === 0 && shape === 0)
+    return `blank bg=${color(bg).toString(16)}`
   return `${JSON.stringify(text)} w=${width} ${style}`
 }
 
@@ -54,7 +68,8 @@ function gridLines(core: Core, grid: Grid, historyRows: number): string[] {
   const out: string[] = []
   for (let row = Math.max(0, grid.ybase - historyRows); row < grid.ybase + core.rows; row++) {
     const wrapped = row > Math.max(0, grid.ybase - historyRows) && grid.lines.get(row)?.isWrapped
-    for (let column = 0; column < core.cols; column++) out.push(`${row - grid.ybase},${column}: ${cell(grid, row, column)}`)
+    for (let column = 0; column < core.cols; column++)
+      out.push(`${row - grid.ybase},${column}: ${cell(grid, row, column)}`)
     out.push(`${row - grid.ybase}: ${wrapped ? 'continues' : 'starts'}`)
   }
   return out
@@ -66,7 +81,8 @@ export function facts(it: Reference, historyRows = 1_000): string[] {
   const { normal, alt, active } = core._bufferService.buffers
   const { cursorBlink, cursorStyle, synchronizedOutput: _, ...dec } = core.coreService.decPrivateModes
   const alternate = active === alt
-  const saved = (grid: Grid) => `${Math.max(0, Math.min(core.rows - 1, grid.savedY - grid.ybase))},${Math.min(core.cols - 1, grid.savedX)} ${plain(grid.savedCurAttrData.fg)}/${plain(grid.savedCurAttrData.bg & ~EXTENDED)}`
+  const saved = (grid: Grid) =>
+    `${Math.max(0, Math.min(core.rows - 1, grid.savedY - grid.ybase))},${Math.min(core.cols - 1, grid.savedX)} ${plain(grid.savedCurAttrData.fg)}/${plain(grid.savedCurAttrData.bg & ~EXTENDED)}`
   const pen = core._inputHandler._curAttrData
   return [
     `size ${core.cols}x${core.rows}`,
@@ -79,7 +95,9 @@ export function facts(it: Reference, historyRows = 1_000): string[] {
     `mouse ${core.coreMouseService.activeProtocol} ${core.coreMouseService.activeEncoding}`,
     `sticky ${[...it.modes.privateModes].sort().join()} keys=${JSON.stringify([it.modes.keyboard.normal, alternate && it.modes.keyboard.alternate])} ${it.modes.modifyOtherKeys} charsets=${it.modes.charsets.join('')}/${core._charsetService.glevel}`,
     `colors ${JSON.stringify([...it.modes.colors].sort())} title=${it.modes.title}`,
-    `tabs ${Object.keys(active.tabs).filter((key) => active.tabs[Number(key)] && Number(key) < core.cols && Number(key) > 0).join()}`,
+    `tabs ${Object.keys(active.tabs)
+      .filter((key) => active.tabs[Number(key)] && Number(key) < core.cols && Number(key) > 0)
+      .join()}`,
     ...gridLines(core, normal, historyRows),
     ...(alternate ? gridLines(core, alt, 0) : []),
   ]
@@ -91,6 +109,7 @@ export function differences(actual: Reference, expected: Reference, historyRows 
   const b = facts(expected, historyRows)
   const out: string[] = []
   // What a terminal shows of half a glyph is its own choice.
-  for (let at = 0; at < Math.max(a.length, b.length) && out.length < 12; at++) if (a[at] !== b[at] && !b[at]?.endsWith('broken glyph')) out.push(`got ${a[at]}   expected ${b[at]}`)
+  for (let at = 0; at < Math.max(a.length, b.length) && out.length < 12; at++)
+    if (a[at] !== b[at] && !b[at]?.endsWith('broken glyph')) out.push(`got ${a[at]}   expected ${b[at]}`)
   return out
 }

@@ -7,7 +7,13 @@ import { join, resolve } from 'node:path'
 import { build } from 'esbuild'
 import { onTestFinished } from 'vitest'
 import { encodeFrameHead, FrameDecoder, type Frame, type FrameHeader } from '../../protocol/worker/frames.ts'
-import { CAPABILITIES, type Initialize, type InspectSnapshot, type TerminalSnapshot, type WorkerError } from '../../protocol/worker/messages.ts'
+import {
+  CAPABILITIES,
+  type Initialize,
+  type InspectSnapshot,
+  type TerminalSnapshot,
+  type WorkerError,
+} from '../../protocol/worker/messages.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 export const DEADLINE_MS = 20_000
@@ -21,13 +27,26 @@ export function workerBundle(): Promise<string> {
     process.on('exit', () => fs.rmSync(directory, { recursive: true, force: true }))
     fs.symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
     const outfile = join(directory, 'worker.cjs')
-    await build({ entryPoints: [join(ROOT, 'main/worker.ts')], outfile, bundle: true, platform: 'node', target: 'node20', format: 'cjs', logLevel: 'error', logOverride: { 'empty-import-meta': 'silent' } })
+    await build({
+      entryPoints: [join(ROOT, 'main/worker.ts')],
+      outfile,
+      bundle: true,
+      platform: 'node',
+      target: 'node20',
+      format: 'cjs',
+      logLevel: 'error',
+      logOverride: { 'empty-import-meta': 'silent' },
+    })
     return outfile
   })())
 }
 
 /** Waits for a fact; the message of a missed deadline shows what `look` saw last. */
-export async function until<T>(what: string, look: () => T | undefined | false | Promise<T | undefined | false>, deadlineMs = DEADLINE_MS): Promise<T> {
+export async function until<T>(
+  what: string,
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+  deadlineMs = DEADLINE_MS,
+): Promise<T> {
   const end = performance.now() + deadlineMs
   let last: unknown
   for (;;) {
@@ -147,10 +166,20 @@ export class TestWorker {
   async lease(options: StartOptions = {}): Promise<void> {
     const daemon_instance_id = options.daemonId ?? 'd-test'
     this.control = await ControlClient.connect(this.socketPath)
-    const negotiated = await this.control.request({ type: 'negotiate', daemon_instance_id, minimum_version: 6, maximum_version: options.version ?? 7 })
+    const negotiated = await this.control.request({
+      type: 'negotiate',
+      daemon_instance_id,
+      minimum_version: 6,
+      maximum_version: options.version ?? 7,
+    })
     this.workerId = negotiated['worker_id'] as string
     if (typeof negotiated['runtime_id'] === 'string') this.runtimeId = negotiated['runtime_id']
-    const acquired = await this.control.request({ type: 'acquire_controller', daemon_instance_id, challenge: negotiated['challenge'], requested_capabilities: [...CAPABILITIES] })
+    const acquired = await this.control.request({
+      type: 'acquire_controller',
+      daemon_instance_id,
+      challenge: negotiated['challenge'],
+      requested_capabilities: [...CAPABILITIES],
+    })
     this.leaseId = acquired['lease_id'] as string
   }
 
@@ -168,7 +197,12 @@ export class TestWorker {
       dimensions: { columns: 80, rows: 24 },
       environment: {},
       base_environment: { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: this.root, LANG: 'C.UTF-8' },
-      limits: { output_history_bytes: 10_000_000, subscriber_queue_bytes: 1_000_000, write_dedup_entries: 4_096, terminal_retention_ms: 600_000 },
+      limits: {
+        output_history_bytes: 10_000_000,
+        subscriber_queue_bytes: 1_000_000,
+        write_dedup_entries: 4_096,
+        terminal_retention_ms: 600_000,
+      },
       stop_policy: { grace_ms: 500 },
       hook_protocol_version: 1,
       public_protocol_version: 4,
@@ -178,7 +212,11 @@ export class TestWorker {
   }
 
   async initialize(argv: readonly string[], overrides: Partial<Initialize> = {}): Promise<void> {
-    const answer = await this.control.request({ type: 'initialize', lease_id: this.leaseId, initialize: this.spec(argv, overrides) })
+    const answer = await this.control.request({
+      type: 'initialize',
+      lease_id: this.leaseId,
+      initialize: this.spec(argv, overrides),
+    })
     this.runtimeId = answer['runtime_id'] as string
     this.childPid = (answer['child_process'] as { pid: number }).pid
   }
@@ -188,17 +226,27 @@ export class TestWorker {
   }
 
   async snapshot(): Promise<TerminalSnapshot> {
-    return (await this.control.request({ type: 'terminal_snapshot', scope: this.scope }))['snapshot'] as TerminalSnapshot
+    return (await this.control.request({ type: 'terminal_snapshot', scope: this.scope }))[
+      'snapshot'
+    ] as TerminalSnapshot
   }
 
   /** Waits until the screen satisfies `look`; the failure prints the screen. */
-  async screen(what: string, look: (screen: TerminalSnapshot) => boolean, deadlineMs = DEADLINE_MS): Promise<TerminalSnapshot> {
+  async screen(
+    what: string,
+    look: (screen: TerminalSnapshot) => boolean,
+    deadlineMs = DEADLINE_MS,
+  ): Promise<TerminalSnapshot> {
     let last: TerminalSnapshot | undefined
     try {
-      return await until(what, async () => {
-        last = await this.snapshot()
-        return look(last) && last
-      }, deadlineMs)
+      return await until(
+        what,
+        async () => {
+          last = await this.snapshot()
+          return look(last) && last
+        },
+        deadlineMs,
+      )
     } catch (failure) {
       throw new Error(`${(failure as Error).message}\n--- screen\n${last?.visible_lines.join('\n').trimEnd()}\n---`)
     }
@@ -209,50 +257,116 @@ export class TestWorker {
   }
 
   async type(text: string, options: { writeId?: string; delayMs?: number } = {}): Promise<number> {
-    const plan = { write_id: options.writeId ?? `w-${++this.#streams}`, fragments: [{ bytes: Buffer.from(text).toString('base64'), delay_after_ms: options.delayMs ?? 0 }] }
+    const plan = {
+      write_id: options.writeId ?? `w-${++this.#streams}`,
+      fragments: [{ bytes: Buffer.from(text).toString('base64'), delay_after_ms: options.delayMs ?? 0 }],
+    }
     const answer = await this.control.request({ type: 'write_plan', scope: this.scope, plan })
     return (answer['acknowledgement'] as { bytes_written: number }).bytes_written
   }
 
-  async resize(columns: number, rows: number, extra: Record<string, unknown> = {}): Promise<{ columns: number; rows: number }> {
-    const answer = await this.control.request({ type: 'resize', scope: this.scope, resize: { source_id: 'test', sequence: ++this.#streams, dimensions: { columns, rows }, ...extra } })
+  async resize(
+    columns: number,
+    rows: number,
+    extra: Record<string, unknown> = {},
+  ): Promise<{ columns: number; rows: number }> {
+    const answer = await this.control.request({
+      type: 'resize',
+      scope: this.scope,
+      resize: { source_id: 'test', sequence: ++this.#streams, dimensions: { columns, rows }, ...extra },
+    })
     return answer['dimensions'] as { columns: number; rows: number }
   }
 
   stop(): Promise<Message> {
-    return this.control.request({ type: 'stop', scope: this.scope, stop: { transaction_id: `stop-${++this.#streams}` } })
+    return this.control.request({
+      type: 'stop',
+      scope: this.scope,
+      stop: { transaction_id: `stop-${++this.#streams}` },
+    })
   }
 
   exited(): Promise<Message> {
     return this.control.event('child_exited')
   }
 
-  async token(mode: 'attach' | 'detector', attach?: { dimensions?: { columns: number; rows: number }; history_rows?: number }, after = 0): Promise<{ token: string; streamId: string }> {
+  async token(
+    mode: 'attach' | 'detector',
+    attach?: { dimensions?: { columns: number; rows: number }; history_rows?: number },
+    after = 0,
+  ): Promise<{ token: string; streamId: string }> {
     const streamId = `s-${++this.#streams}`
-    const answer = await this.control.request({ type: 'open_data_stream', scope: this.scope, stream_id: streamId, mode, after_offset: after, ...(attach && { attach }) })
+    const answer = await this.control.request({
+      type: 'open_data_stream',
+      scope: this.scope,
+      stream_id: streamId,
+      mode,
+      after_offset: after,
+      ...(attach && { attach }),
+    })
     return { token: answer['token'] as string, streamId }
   }
 
-  async attach(columns?: number, rows?: number, options: { history_rows?: number; answers?: (bytes: Buffer) => string } = {}): Promise<RawClient> {
+  async attach(
+    columns?: number,
+    rows?: number,
+    options: { history_rows?: number; answers?: (bytes: Buffer) => string } = {},
+  ): Promise<RawClient> {
     const dimensions = columns === undefined || rows === undefined ? undefined : { columns, rows }
-    const { token, streamId } = await this.token('attach', { ...(dimensions && { dimensions }), ...(options.history_rows !== undefined && { history_rows: options.history_rows }) })
+    const { token, streamId } = await this.token('attach', {
+      ...(dimensions && { dimensions }),
+      ...(options.history_rows !== undefined && { history_rows: options.history_rows }),
+    })
     return RawClient.open(this.socketPath, token, streamId, options.answers)
   }
 
   async frames(mode: 'attach' | 'detector', after = 0): Promise<FrameClient> {
     const { token, streamId } = await this.token(mode, undefined, after)
-    return FrameClient.open(this.socketPath, { version: 7, stream_id: streamId, runtime_id: this.runtimeId, kind: 'open', token, mode, after_offset: after })
+    return FrameClient.open(this.socketPath, {
+      version: 7,
+      stream_id: streamId,
+      runtime_id: this.runtimeId,
+      kind: 'open',
+      token,
+      mode,
+      after_offset: after,
+    })
   }
 
   /** One bounded read of the history. */
-  async read(after: number, maxBytes = 1_000_000, waitMs = 0): Promise<{ start: Extract<FrameHeader, { kind: 'observation_start' }>; bytes: Buffer; frames: Frame[] }> {
+  async read(
+    after: number,
+    maxBytes = 1_000_000,
+    waitMs = 0,
+  ): Promise<{ start: Extract<FrameHeader, { kind: 'observation_start' }>; bytes: Buffer; frames: Frame[] }> {
     const stream_id = `r-${++this.#streams}`
-    const answer = await this.control.request({ type: 'read_output', scope: this.scope, stream_id, after_offset: after, max_bytes: maxBytes, wait_ms: waitMs })
-    const client = await FrameClient.open(this.socketPath, { version: 7, stream_id, runtime_id: this.runtimeId, kind: 'open', token: answer['token'] as string, mode: 'observation', after_offset: after })
-    await until('the read is complete', () => client.frames.find((it) => it.header.kind === 'close' || it.header.kind === 'error'))
+    const answer = await this.control.request({
+      type: 'read_output',
+      scope: this.scope,
+      stream_id,
+      after_offset: after,
+      max_bytes: maxBytes,
+      wait_ms: waitMs,
+    })
+    const client = await FrameClient.open(this.socketPath, {
+      version: 7,
+      stream_id,
+      runtime_id: this.runtimeId,
+      kind: 'open',
+      token: answer['token'] as string,
+      mode: 'observation',
+      after_offset: after,
+    })
+    await until('the read is complete', () =>
+      client.frames.find((it) => it.header.kind === 'close' || it.header.kind === 'error'),
+    )
     const start = client.frames.find((it) => it.header.kind === 'observation_start')?.header
     if (start?.kind !== 'observation_start') throw new Error(JSON.stringify(client.frames[0]?.header))
-    return { start, bytes: Buffer.concat(client.frames.filter((it) => it.header.kind === 'replay').map((it) => it.payload)), frames: client.frames }
+    return {
+      start,
+      bytes: Buffer.concat(client.frames.filter((it) => it.header.kind === 'replay').map((it) => it.payload)),
+      frames: client.frames,
+    }
   }
 
   /** All kept output, once the session has ended. */
@@ -261,7 +375,9 @@ export class TestWorker {
   }
 
   journal(): Record<string, unknown> {
-    return JSON.parse(fs.readFileSync(join(this.state, 'workers', this.sessionId, `${this.workerId}.json`), 'utf8')) as Record<string, unknown>
+    return JSON.parse(
+      fs.readFileSync(join(this.state, 'workers', this.sessionId, `${this.workerId}.json`), 'utf8'),
+    ) as Record<string, unknown>
   }
 
   async gone(): Promise<void> {
@@ -281,8 +397,25 @@ export async function startBareWorker(options: StartOptions & { argv?: string[] 
   const root = fs.mkdtempSync(join(os.tmpdir(), 'pohunek-worker-'))
   const sessionId = 's-01ARZ3NDEKTSV4RRFFQ69G5FAV'
   const socketPath = join(root, 'run', 'workers', sessionId, 'control.sock')
-  const args = ['--session-id', sessionId, '--worker-generation', '1', '--daemon-socket-path', join(root, 'daemon.sock'), '--control-socket-path', socketPath, '--state-root', join(root, 'state'), '--ready-fd', '3']
-  const child = spawn(process.execPath, [file, ...(options.argv ?? args)], { stdio: ['ignore', 'ignore', 'pipe', 'pipe'], detached: true, env: { SECRET_OF_WORKER: 'x', ...options.env } })
+  const args = [
+    '--session-id',
+    sessionId,
+    '--worker-generation',
+    '1',
+    '--daemon-socket-path',
+    join(root, 'daemon.sock'),
+    '--control-socket-path',
+    socketPath,
+    '--state-root',
+    join(root, 'state'),
+    '--ready-fd',
+    '3',
+  ]
+  const child = spawn(process.execPath, [file, ...(options.argv ?? args)], {
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    detached: true,
+    env: { SECRET_OF_WORKER: 'x', ...options.env },
+  })
   const worker = new TestWorker(root, child, socketPath, sessionId)
   let stderr = ''
   child.stderr?.on('data', (bytes: Buffer) => (stderr += bytes.toString()))
@@ -295,7 +428,7 @@ export async function startBareWorker(options: StartOptions & { argv?: string[] 
     fs.rmSync(root, { recursive: true, force: true })
   })
   await new Promise<void>((resolve, reject) => {
-    child.stdio[3]?.on('data', (bytes: Buffer) => bytes.toString() === 'READY\n' && resolve())
+    child.stdio[3]?.on('data', (bytes: Buffer) => bytes.toString() === 'READY=1\n' && resolve())
     child.on('exit', (code) => reject(new Error(`the worker ended with ${code}: ${stderr}`)))
   })
   return worker
@@ -304,13 +437,20 @@ export async function startBareWorker(options: StartOptions & { argv?: string[] 
 /** Pids whose environment carries the runtime's marker. */
 export function marked(runtimeId: string): number[] {
   if (runtimeId === '') return []
-  return fs.readdirSync('/proc').filter((it) => /^\d+$/.test(it)).map(Number).filter((pid) => {
-    try {
-      return fs.readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`POHUNEK_WORKER_INSTANCE_ID=${runtimeId}`) && !/^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'latin1'))
-    } catch {
-      return false
-    }
-  })
+  return fs
+    .readdirSync('/proc')
+    .filter((it) => /^\d+$/.test(it))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return (
+          fs.readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`POHUNEK_WORKER_INSTANCE_ID=${runtimeId}`) &&
+          !/^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'latin1'))
+        )
+      } catch {
+        return false
+      }
+    })
 }
 
 function killMarked(runtimeId: string): void {
@@ -370,7 +510,9 @@ export class RawClient {
     this.socket.write(text, 'latin1')
   }
   sees(text: string): Promise<true> {
-    return until(`the client sees ${JSON.stringify(text)} in ${JSON.stringify(this.text.slice(-300))}`, () => this.text.includes(text))
+    return until(`the client sees ${JSON.stringify(text)} in ${JSON.stringify(this.text.slice(-300))}`, () =>
+      this.text.includes(text),
+    )
   }
   async detach(): Promise<void> {
     this.socket.destroy()
@@ -389,7 +531,11 @@ export class FrameClient {
     this.socket = socket
     this.#header = header
     const decoder = new FrameDecoder()
-    socket.on('data', (bytes: Buffer) => this.frames.push(...decoder.push(bytes).map((it) => ({ header: it.header, payload: Uint8Array.from(it.payload) }))))
+    socket.on('data', (bytes: Buffer) =>
+      this.frames.push(
+        ...decoder.push(bytes).map((it) => ({ header: it.header, payload: Uint8Array.from(it.payload) })),
+      ),
+    )
     socket.on('error', () => {})
     socket.on('close', () => (this.closed = true))
     onTestFinished(() => void socket.destroy())
@@ -414,7 +560,9 @@ export class FrameClient {
   }
 
   get output(): Buffer {
-    return Buffer.concat(this.frames.filter((it) => it.header.kind === 'output' || it.header.kind === 'replay').map((it) => it.payload))
+    return Buffer.concat(
+      this.frames.filter((it) => it.header.kind === 'output' || it.header.kind === 'replay').map((it) => it.payload),
+    )
   }
   frame(kind: FrameHeader['kind']): Promise<Frame> {
     return until(`a ${kind} frame`, () => this.frames.find((it) => it.header.kind === kind))

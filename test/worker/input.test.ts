@@ -5,20 +5,35 @@ import { sh, startWorker, until, type TestWorker } from './harness.ts'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
 const plan = (worker: TestWorker, write_id: string, fragments: [string, number][]) =>
-  worker.control.request({ type: 'write_plan', scope: worker.scope, plan: { write_id, fragments: fragments.map(([text, delay_after_ms]) => ({ bytes: base64(text), delay_after_ms })) } })
+  worker.control.request({
+    type: 'write_plan',
+    scope: worker.scope,
+    plan: { write_id, fragments: fragments.map(([text, delay_after_ms]) => ({ bytes: base64(text), delay_after_ms })) },
+  })
 
-const RAW_ECHO = ['/usr/bin/env', 'python3', '-u', '-c', "import os,tty,sys,time\ntty.setraw(0)\nos.write(1,b'READY\\r\\n')\nwhile True: os.write(1,os.read(0,65536))"]
+const RAW_ECHO = [
+  '/usr/bin/env',
+  'python3',
+  '-u',
+  '-c',
+  "import os,tty,sys,time\ntty.setraw(0)\nos.write(1,b'READY\\r\\n')\nwhile True: os.write(1,os.read(0,65536))",
+]
 
 test('FC-da87: a large paste into a program that reads late is byte-exact and in order', async () => {
   const worker = await startWorker()
-  const script = "import os,tty,time,hashlib\ntty.setraw(0)\nos.write(1,b'READY')\ntime.sleep(1.5)\nh=hashlib.sha256(); n=0; last=b''\nwhile n<1048577:\n b=os.read(0,65536); h.update(b[:1048576-n] if n<1048576 else b''); n+=len(b); last=b[-1:]\nos.write(1,('\\r\\n%s %s' % (h.hexdigest(), last.decode())).encode())\ntime.sleep(60)"
+  const script =
+    "import os,tty,time,hashlib\ntty.setraw(0)\nos.write(1,b'READY')\ntime.sleep(1.5)\nh=hashlib.sha256(); n=0; last=b''\nwhile n<1048577:\n b=os.read(0,65536); h.update(b[:1048576-n] if n<1048576 else b''); n+=len(b); last=b[-1:]\nos.write(1,('\\r\\n%s %s' % (h.hexdigest(), last.decode())).encode())\ntime.sleep(60)"
   await worker.initialize(['/usr/bin/env', 'python3', '-c', script])
   await worker.shows('READY')
-  const text = Array.from({ length: 16_384 }, (_, n) => createHash('md5').update(String(n)).digest('hex') + createHash('md5').update(`b${n}`).digest('hex')).join('')
+  const text = Array.from(
+    { length: 16_384 },
+    (_, n) => createHash('md5').update(String(n)).digest('hex') + createHash('md5').update(`b${n}`).digest('hex'),
+  ).join('')
   expect(text.length).toBe(1_048_576)
   const pieces = [0, 1, 2, 3].map((n) => plan(worker, `p${n}`, [[text.slice(n * 262_144, (n + 1) * 262_144), 0]]))
   const after = plan(worker, 'x', [['x', 0]])
-  for (const [n, answer] of (await Promise.all(pieces)).entries()) expect(answer['acknowledgement']).toEqual({ write_id: `p${n}`, bytes_written: 262_144 })
+  for (const [n, answer] of (await Promise.all(pieces)).entries())
+    expect(answer['acknowledgement']).toEqual({ write_id: `p${n}`, bytes_written: 262_144 })
   await after
   const digest = createHash('sha256').update(text).digest('hex')
   await worker.screen('the digest', (it) => it.visible_lines.join('').includes(`${digest} x`))
@@ -33,14 +48,22 @@ test('a terminal that takes nothing for the bound ends the plan; the rest is not
   expect(performance.now() - began).toBeGreaterThan(250)
   // The same write again has the same end; another one works once the program reads.
   await expect(plan(worker, 'big', [['y'.repeat(500_000), 0]])).rejects.toMatchObject({ code: 'input_stalled' })
-  await until('the program reads again', async () => plan(worker, `after-${performance.now()}`, [['z', 0]]).then(() => true, () => false))
+  await until('the program reads again', async () =>
+    plan(worker, `after-${performance.now()}`, [['z', 0]]).then(
+      () => true,
+      () => false,
+    ),
+  )
 })
 
 test('private version 6 has no stall bound', async () => {
   const worker = await startWorker({ version: 6 })
   await worker.initialize(sh('stty raw -echo; printf READY; sleep 1; exec cat >/dev/null'), { input_stall_ms: 100 })
   await worker.shows('READY')
-  expect((await plan(worker, 'big', [['y'.repeat(500_000), 0]]))['acknowledgement']).toEqual({ write_id: 'big', bytes_written: 500_000 })
+  expect((await plan(worker, 'big', [['y'.repeat(500_000), 0]]))['acknowledgement']).toEqual({
+    write_id: 'big',
+    bytes_written: 500_000,
+  })
 })
 
 test('a repeated write id is written once; for other bytes it is refused; a new lease starts anew', async () => {
@@ -54,7 +77,12 @@ test('a repeated write id is written once; for other bytes it is refused; a new 
   await plan(worker, 'end', [['END', 0]])
   await worker.screen('once only', (it) => it.visible_lines[1] === 'once END')
   worker.control.close()
-  await until('a new lease', async () => worker.lease().then(() => true, () => false))
+  await until('a new lease', async () =>
+    worker.lease().then(
+      () => true,
+      () => false,
+    ),
+  )
   await plan(worker, 'same', [[' again', 0]])
   await worker.shows('once END again')
 })
@@ -73,7 +101,11 @@ test('fragments keep their pauses and their order', async () => {
   await worker.initialize(RAW_ECHO)
   await worker.shows('READY')
   const began = performance.now()
-  const first = plan(worker, 'p1', [['one ', 150], ['two ', 150], ['three ', 0]])
+  const first = plan(worker, 'p1', [
+    ['one ', 150],
+    ['two ', 150],
+    ['three ', 0],
+  ])
   const second = plan(worker, 'p2', [['four', 0]])
   await Promise.all([first, second])
   expect(performance.now() - began).toBeGreaterThan(290)
@@ -86,7 +118,10 @@ test('typing keeps its order and is not held up by a plan that pauses long', asy
   await worker.shows('READY')
   const client = await worker.attach(80, 24)
   await client.sees('\x1b[?2026l')
-  const long = plan(worker, 'long', [['[', 4_000], [']', 0]])
+  const long = plan(worker, 'long', [
+    ['[', 4_000],
+    [']', 0],
+  ])
   await worker.screen('the plan began', (it) => it.visible_lines[1] === '[')
   const began = performance.now()
   for (const letter of 'abcdefgh') client.type(letter)
@@ -104,7 +139,10 @@ test('a short plan and typing do not mix', async () => {
   await worker.shows('READY')
   const client = await worker.attach(80, 24)
   await client.sees('\x1b[?2026l')
-  const short = plan(worker, 'short', [['body', 200], ['!', 0]])
+  const short = plan(worker, 'short', [
+    ['body', 200],
+    ['!', 0],
+  ])
   await worker.screen('the plan began', (it) => it.visible_lines[1] === 'body')
   client.type('typed')
   await short
@@ -131,11 +169,14 @@ test('a client that types without end is held back, not buffered', async () => {
 test('input that is no base64, over its bounds, or for an ended program is refused', async () => {
   const worker = await startWorker()
   await worker.initialize(sh('read x; exit 0'))
-  const raw = (fragments: unknown) => worker.control.request({ type: 'write_plan', scope: worker.scope, plan: { write_id: 'r', fragments } })
+  const raw = (fragments: unknown) =>
+    worker.control.request({ type: 'write_plan', scope: worker.scope, plan: { write_id: 'r', fragments } })
   await expect(raw([{ bytes: '###', delay_after_ms: 0 }])).rejects.toMatchObject({ code: 'invalid_request' })
   await expect(raw([])).rejects.toMatchObject({ code: 'invalid_request' })
   await expect(raw([{ bytes: '', delay_after_ms: 60_001 }])).rejects.toMatchObject({ code: 'invalid_request' })
-  await expect(raw(Array.from({ length: 65 }, () => ({ bytes: '', delay_after_ms: 0 })))).rejects.toMatchObject({ code: 'invalid_request' })
+  await expect(raw(Array.from({ length: 65 }, () => ({ bytes: '', delay_after_ms: 0 })))).rejects.toMatchObject({
+    code: 'invalid_request',
+  })
   await worker.type('\r')
   await worker.exited()
   await expect(worker.type('late')).rejects.toMatchObject({ code: 'invalid_state' })

@@ -9,13 +9,31 @@ import { marked, sh, startBareWorker, startWorker, until } from './harness.ts'
 test('the environment is built from empty; reserved values win, the worker’s own never gets through', async () => {
   const worker = await startWorker()
   await worker.initialize(['/usr/bin/env'], {
-    base_environment: { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8', NOTIFY_SOCKET: '/x', WATCHDOG_USEC: '1', INVOCATION_ID: 'i' },
-    environment: { MINE: 'yes', POHUNEK_SESSION_ID: 'forged', POHUNEK_OTHER: 'x', LANG: 'cs_CZ.UTF-8', JOURNAL_STREAM: '1' },
+    base_environment: {
+      PATH: '/usr/bin:/bin',
+      LANG: 'C.UTF-8',
+      NOTIFY_SOCKET: '/x',
+      WATCHDOG_USEC: '1',
+      INVOCATION_ID: 'i',
+    },
+    environment: {
+      MINE: 'yes',
+      POHUNEK_SESSION_ID: 'forged',
+      POHUNEK_OTHER: 'x',
+      LANG: 'cs_CZ.UTF-8',
+      JOURNAL_STREAM: '1',
+    },
     launch: { agent: 'shell', agent_base: 'shell', reference_kind: 'id' },
     dimensions: { columns: 200, rows: 40 },
   })
   await worker.exited()
-  const env = Object.fromEntries((await worker.everything()).toString().trim().split(/\r\n/).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]))
+  const env = Object.fromEntries(
+    (await worker.everything())
+      .toString()
+      .trim()
+      .split(/\r\n/)
+      .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+  )
   expect(env).toEqual({
     PATH: '/usr/bin:/bin',
     LANG: 'cs_CZ.UTF-8',
@@ -51,7 +69,8 @@ const BOUNDS: [string, Record<string, string>, RegExp][] = [
 for (const [name, environment, message] of BOUNDS) {
   test(`environment bounds: ${name}`, () => {
     expect(() => childEnvironment({}, environment, {})).toThrow(message)
-    for (const value of Object.values(environment)) if (value.length > 5) expect(() => childEnvironment({}, environment, {})).not.toThrow(value)
+    for (const value of Object.values(environment))
+      if (value.length > 5) expect(() => childEnvironment({}, environment, {})).not.toThrow(value)
   })
 }
 
@@ -59,16 +78,21 @@ test('a program leads its session and group on its terminal, in its directory, w
   const worker = await startWorker()
   const directory = join(worker.root, 'dir with space')
   fs.mkdirSync(directory)
-  await worker.initialize(sh('ps -o pid=,pgid=,sid=,tpgid= -p $$ | tr -s " "; pwd; ls /proc/$$/fd | tr "\\n" ,; echo; grep -E "^Sig(Ign|Blk)" /proc/$$/status; tty; umask; stty -a | head -1; exec sleep 60'), { cwd: directory })
+  await worker.initialize(
+    sh(
+      'ps -o pid=,pgid=,sid=,tpgid= -p $$ | tr -s " "; pwd; grep -E "^Sig(Ign|Blk)" /proc/self/status; tty; umask; stty -a | head -1; exec sleep 60',
+    ),
+    { cwd: directory },
+  )
   const screen = await worker.shows('speed')
-  const [ids = '', cwd, descriptors, blocked, ignored, terminal] = screen.visible_lines
+  const [ids = '', cwd, blocked, ignored, terminal] = screen.visible_lines
   const pid = String(worker.childPid)
   const [own, group, session, foreground] = ids.trim().split(' ')
   expect([own, session]).toEqual([pid, pid])
   expect(group).toBe(pid)
   expect(foreground).toBe(pid)
   expect(cwd).toBe(directory)
-  expect(descriptors).toBe('0,1,2,')
+  await until('no descriptor but its terminal', () => fs.readdirSync(`/proc/${pid}/fd`).join() === '0,1,2')
   expect(blocked).toMatch(/SigBlk:\s+0+$/)
   expect(ignored).toMatch(/SigIgn:\s+0+$/)
   expect(terminal).toMatch(/^\/dev\/(pts\/\d+|ttys\d+)$/)
@@ -77,7 +101,12 @@ test('a program leads its session and group on its terminal, in its directory, w
 test('the worker itself lives in / and holds no descriptor of who started it', async () => {
   const worker = await startWorker()
   expect(fs.readlinkSync(`/proc/${worker.process.pid}/cwd`)).toBe('/')
-  await until('the ready descriptor is closed', () => !fs.existsSync(`/proc/${worker.process.pid}/fd/3`) || !/pipe/.test(fs.readlinkSync(`/proc/${worker.process.pid}/fd/3`)))
+  await until(
+    'the ready descriptor is closed',
+    () =>
+      !fs.existsSync(`/proc/${worker.process.pid}/fd/3`) ||
+      !/pipe/.test(fs.readlinkSync(`/proc/${worker.process.pid}/fd/3`)),
+  )
 })
 
 interface Failing {
@@ -87,22 +116,44 @@ interface Failing {
   code: string
   words: RegExp
 }
-const script = (text: string, mode = 0o755) => (root: string): string => {
-  const path = join(root, 'program')
-  fs.writeFileSync(path, text, { mode })
-  return path
-}
+const script =
+  (text: string, mode = 0o755) =>
+  (root: string): string => {
+    const path = join(root, 'program')
+    fs.writeFileSync(path, text, { mode })
+    return path
+  }
 const FAILING: Record<string, Failing> = {
-  'a missing program': { executable: (root) => join(root, 'nothing'), code: 'spawn_failed', words: /nothing: does not exist/ },
+  'a missing program': {
+    executable: (root) => join(root, 'nothing'),
+    code: 'spawn_failed',
+    words: /nothing: does not exist/,
+  },
   'a directory': { executable: (root) => root, code: 'spawn_failed', words: /not a regular file/ },
   'a relative path': { executable: () => 'sh', code: 'spawn_failed', words: /absolute/ },
-  'a file that is not executable': { executable: script('#!/bin/sh\n', 0o644), code: 'spawn_failed', words: /permission denied/ },
-  'a script whose interpreter is missing': { executable: script('#!/no/such/interpreter -x\n'), code: 'spawn_failed', words: /\/no\/such\/interpreter: does not exist/ },
-  'a program for another machine': { executable: script('\x7fELF\x02\x01\x01' + '\0'.repeat(9) + '\x02\0\xf3\0\x01\0\0\0' + '\0'.repeat(80)), code: 'spawn_failed', words: /program/ },
+  'a file that is not executable': {
+    executable: script('#!/bin/sh\n', 0o644),
+    code: 'spawn_failed',
+    words: /permission denied/,
+  },
+  'a script whose interpreter is missing': {
+    executable: script('#!/no/such/interpreter -x\n'),
+    code: 'spawn_failed',
+    words: /\/no\/such\/interpreter: does not exist/,
+  },
+  'a program for another machine': {
+    executable: script('\x7fELF\x02\x01\x01' + '\0'.repeat(9) + '\x02\0\x03\0\x01\0\0\0' + '\0'.repeat(80)),
+    code: 'spawn_failed',
+    words: /machine/,
+  },
   'an argument over the limit': { args: ['x'.repeat(200_000)], code: 'spawn_failed', words: /200000 bytes/ },
   'a NUL in an argument': { args: ['a\0b'], code: 'spawn_failed', words: /NUL/ },
   'a missing directory': { cwd: (root) => join(root, 'gone'), code: 'cwd_failed', words: /gone: does not exist/ },
-  'a directory that is a file': { cwd: (root) => (fs.writeFileSync(join(root, 'file'), ''), join(root, 'file')), code: 'cwd_failed', words: /file: not a directory/ },
+  'a directory that is a file': {
+    cwd: (root) => (fs.writeFileSync(join(root, 'file'), ''), join(root, 'file')),
+    code: 'cwd_failed',
+    words: /file: not a directory/,
+  },
   'a relative directory': { cwd: () => 'somewhere', code: 'cwd_failed', words: /absolute/ },
 }
 for (const [name, failing] of Object.entries(FAILING)) {
@@ -111,7 +162,10 @@ for (const [name, failing] of Object.entries(FAILING)) {
     const descriptors = (): number => fs.readdirSync(`/proc/${worker.process.pid}/fd`).length
     const before = descriptors()
     const argv = [failing.executable?.(worker.root) ?? '/bin/true', ...(failing.args ?? [])]
-    const failure = await worker.initialize(argv, { cwd: failing.cwd?.(worker.root) ?? worker.root }).then(() => undefined, (it: unknown) => it as { code: string; message: string })
+    const failure = await worker.initialize(argv, { cwd: failing.cwd?.(worker.root) ?? worker.root }).then(
+      () => undefined,
+      (it: unknown) => it as { code: string; message: string },
+    )
     expect(failure).toMatchObject({ code: failing.code })
     expect(failure?.message).toMatch(failing.words)
     expect(await worker.inspect()).toMatchObject({ phase: 'uninitialized' })
@@ -130,17 +184,26 @@ test('FC-cce3: failed starts leak no descriptor, process or terminal', async () 
   await worker.initialize(['/nowhere'], { transaction_id: 'first' }).catch(() => {})
   const before = [descriptors(), terminals()]
   for (let round = 0; round < 100; round++) {
-    await expect(worker.initialize(['/no/such/binary'], { transaction_id: `x-${round}` })).rejects.toMatchObject({ code: 'spawn_failed' })
+    await expect(worker.initialize(['/no/such/binary'], { transaction_id: `x-${round}` })).rejects.toMatchObject({
+      code: 'spawn_failed',
+    })
   }
   expect(descriptors()).toBeLessThanOrEqual(before[0] ?? 0)
 })
 
 test('an initialize for somebody else, out of bounds, or a second time is refused; the same one again is answered again', async () => {
   const worker = await startWorker()
-  const send = (overrides: Record<string, unknown>) => worker.control.request({ type: 'initialize', lease_id: worker.leaseId, initialize: { ...worker.spec(['/bin/cat']), ...overrides } })
+  const send = (overrides: Record<string, unknown>) =>
+    worker.control.request({
+      type: 'initialize',
+      lease_id: worker.leaseId,
+      initialize: { ...worker.spec(['/bin/cat']), ...overrides },
+    })
   await expect(send({ session_id: 's-other' })).rejects.toMatchObject({ code: 'identity_mismatch' })
   await expect(send({ expected_worker_id: 'w-other' })).rejects.toMatchObject({ code: 'identity_mismatch' })
-  await expect(send({ dimensions: { columns: 65_535, rows: 65_535 } })).rejects.toMatchObject({ code: 'invalid_request' })
+  await expect(send({ dimensions: { columns: 65_535, rows: 65_535 } })).rejects.toMatchObject({
+    code: 'invalid_request',
+  })
   await expect(send({ environment: { BIG: 'x'.repeat(40_000) } })).rejects.toMatchObject({ code: 'invalid_request' })
   const [one, two] = await Promise.all([send({}), send({})])
   expect(two['runtime_id']).toBe(one['runtime_id'])
@@ -163,8 +226,26 @@ test('a program that prints the words of a failed exec is not one', async () => 
 })
 
 test('the command line is checked', async () => {
-  const good = ['--session-id', 's-1', '--worker-generation', '2', '--daemon-socket-path', '/d', '--control-socket-path=/c', '--state-root', '/s', '--service-config', '/ignored']
-  expect(parseArguments(good)).toEqual({ sessionId: 's-1', generation: '2', daemonSocketPath: '/d', controlSocketPath: '/c', stateRoot: '/s' })
+  const good = [
+    '--session-id',
+    's-1',
+    '--worker-generation',
+    '2',
+    '--daemon-socket-path',
+    '/d',
+    '--control-socket-path=/c',
+    '--state-root',
+    '/s',
+    '--service-config',
+    '/ignored',
+  ]
+  expect(parseArguments(good)).toEqual({
+    sessionId: 's-1',
+    generation: '2',
+    daemonSocketPath: '/d',
+    controlSocketPath: '/c',
+    stateRoot: '/s',
+  })
   for (const [change, words] of [
     [['--session-id', '../x'], /directory/],
     [['--worker-generation', '0'], /positive/],
@@ -172,7 +253,26 @@ test('the command line is checked', async () => {
     [['--ready-fd', 'x'], /descriptor/],
     [['--unknown', '1'], /unknown/],
     [['--session-id'], /needs a value/],
-  ] as const) expect(() => parseArguments([...good, ...change])).toThrow(words)
+  ] as const)
+    expect(() => parseArguments([...good, ...change])).toThrow(words)
   expect(() => parseArguments(good.slice(2))).toThrow(/--session-id is missing/)
   await expect(startBareWorker({ argv: ['--nonsense'] })).rejects.toThrow(/ended with 2: .*usage/s)
+})
+
+test('a journal that cannot be written refuses the start and leaves nothing', async () => {
+  const worker = await startWorker()
+  const directory = join(worker.state, 'workers', worker.sessionId)
+  // Removed, since a full disk or a directory without rights would not stop root.
+  fs.rmSync(directory, { recursive: true })
+  const failure = await worker.initialize(['/bin/cat']).catch((it: unknown) => it)
+  expect(failure).toMatchObject({ code: 'runtime_fault', message: expect.stringMatching(/journal/) as unknown })
+  expect(await worker.inspect()).toMatchObject({ phase: 'uninitialized' })
+  fs.mkdirSync(directory, { mode: 0o700 })
+  await worker.initialize(['/bin/cat'], { transaction_id: 't-2' })
+  // Full at the end: told, and journaled once there is room.
+  fs.renameSync(directory, `${directory}.away`)
+  const stopped = await worker.stop()
+  expect(stopped['exit']).toMatchObject({ stopped_by_user: true })
+  fs.renameSync(`${directory}.away`, directory)
+  await until('the journal catches up', () => worker.journal()['phase'] === 'terminal')
 })

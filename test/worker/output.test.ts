@@ -41,7 +41,9 @@ test('an exit by signal is told as the signal', async () => {
 test('FC-1d2c: a screen read right after a burst shows its end', async () => {
   const worker = await startWorker()
   await worker.initialize(sh('yes | head -c 12000000; printf SENTINEL; exec sleep 60'))
-  await until('the tail has the sentinel', async () => (await worker.read(-1, 100)).bytes.toString().endsWith('SENTINEL'))
+  await until('the tail has the sentinel', async () =>
+    (await worker.read(-1, 100)).bytes.toString().endsWith('SENTINEL'),
+  )
   const screen = await worker.snapshot()
   expect(screen.visible_lines.findLast((it) => it !== '')).toMatch(/SENTINEL$/)
   expect(screen.watermark).toBe((await worker.inspect()).next_offset)
@@ -50,12 +52,22 @@ test('FC-1d2c: a screen read right after a burst shows its end', async () => {
 test('FC-2c70: a reader behind the ring is told what is missing; offsets only grow', async () => {
   const worker = await startWorker()
   const spec = worker.spec([])
-  await worker.initialize(sh('i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done; read x; echo more; exec sleep 60'), { limits: { ...spec.limits, output_history_bytes: 65_536 } })
+  await worker.initialize(
+    sh('i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done; read x; echo more; exec sleep 60'),
+    { limits: { ...spec.limits, output_history_bytes: 65_536 } },
+  )
   await worker.shows('line 29999')
   const { history_start_offset: start, next_offset: end } = await worker.inspect()
   expect(end - start).toBe(65_536)
   const first = await worker.read(0)
-  expect(first.start).toMatchObject({ start_offset: start, next_offset: end, history_start_offset: start, runtime_end_offset: end, has_more: false, gap: { missing_start: 0, missing_end: start } })
+  expect(first.start).toMatchObject({
+    start_offset: start,
+    next_offset: end,
+    history_start_offset: start,
+    runtime_end_offset: end,
+    has_more: false,
+    gap: { missing_start: 0, missing_end: start },
+  })
   expect(first.bytes.length).toBe(65_536)
   expect(first.bytes.toString().trimEnd().endsWith('line 29999')).toBe(true)
   const later = await worker.read(end - 1_000)
@@ -84,7 +96,9 @@ test('a read waits for output, and no longer than asked', async () => {
 
 test('a follower gets raw bytes from its offset on, without gap or overlap', async () => {
   const worker = await startWorker()
-  await worker.initialize(sh('stty -echo -opost; printf abcdef; read x; head -c 300000 /dev/urandom; printf "\\nEND"; exec sleep 60'))
+  await worker.initialize(
+    sh('stty -echo -opost; printf abcdef; read x; head -c 300000 /dev/urandom; printf "\\nEND"; exec sleep 60'),
+  )
   await worker.shows('abcdef')
   const follower = await worker.frames('detector', 3)
   await until('the kept part', () => follower.output.length === 3)
@@ -99,7 +113,11 @@ test('a follower gets raw bytes from its offset on, without gap or overlap', asy
 
 test('FC-59b2: a read inside a synchronized frame gets the last complete one, after a bound the rest, marked', async () => {
   const worker = await startWorker()
-  await worker.initialize(sh("printf 'OLD'; read x; printf '\\033[?2026h\\033[2J\\033[HWORK'; read x; printf 'ING\\033[?2026l'; exec sleep 60"))
+  await worker.initialize(
+    sh(
+      "printf 'OLD'; read x; printf '\\033[?2026h\\033[2J\\033[HWORK'; read x; printf 'ING\\033[?2026l'; exec sleep 60",
+    ),
+  )
   await worker.shows('OLD')
   await worker.type('\r')
   const began = performance.now()
@@ -131,14 +149,30 @@ test('a frame that is painted in one go is shown at once', async () => {
 
 test('FC-994b: wrapped rows are flagged, trailing blanks cut, empty rows kept', async () => {
   const worker = await startWorker()
-  await worker.initialize(sh(`printf '${'x'.repeat(200)}\\r\\ntrail   \\r\\n\\r\\n\\r\\n\\r\\na\\tb\\r\\n${'y'.repeat(79)}界z'; exec sleep 60`))
+  await worker.initialize(
+    sh(
+      `printf '${'x'.repeat(200)}\\r\\ntrail   \\r\\n\\r\\n\\r\\n\\r\\na\\tb\\r\\n${'y'.repeat(79)}界z'; exec sleep 60`,
+    ),
+  )
   const screen = await worker.shows('界')
-  expect(screen.visible_lines.slice(0, 10)).toEqual(['x'.repeat(80), 'x'.repeat(80), 'x'.repeat(40), 'trail', '', '', '', 'a       b', 'y'.repeat(79), '界z'])
+  expect(screen.visible_lines.slice(0, 10)).toEqual([
+    'x'.repeat(80),
+    'x'.repeat(80),
+    'x'.repeat(40),
+    'trail',
+    '',
+    '',
+    '',
+    'a       b',
+    'y'.repeat(79),
+    '界z',
+  ])
   expect(screen.wrapped_rows).toEqual([1, 2, 9])
 })
 
 test('FC-44fc: a character cut by two reads is whole everywhere', async () => {
-  const script = "import os,time\nfor head,tail in ((b'A\\xe2',b'\\x94\\x80B\\n'),(b'\\xf0',b'\\x9f\\x98\\x80|'),(b'\\xf0\\x9f',b'\\x98\\x80|'),(b'\\xf0\\x9f\\x98',b'\\x80|\\n')):\n os.write(1,head)\n time.sleep(.1)\n os.write(1,tail)\ntime.sleep(60)"
+  const script =
+    "import os,time\nfor head,tail in ((b'A\\xe2',b'\\x94\\x80B\\n'),(b'\\xf0',b'\\x9f\\x98\\x80|'),(b'\\xf0\\x9f',b'\\x98\\x80|'),(b'\\xf0\\x9f\\x98',b'\\x80|\\n')):\n os.write(1,head)\n time.sleep(.1)\n os.write(1,tail)\ntime.sleep(60)"
   const worker = await startWorker()
   await worker.initialize(['/usr/bin/env', 'python3', '-c', script])
   const client = await worker.attach(80, 24)
@@ -173,7 +207,8 @@ test('FC-a643: a stream that ends inside a character ends normally, with one mar
 
 test('FC-9423: a flood of box drawing equals a terminal fed in one write', async () => {
   const worker = await startWorker()
-  const script = "import sys\nfor i in range(400): print('\u250c'+'\u2500'*200+'\u2510')\nsys.stdout.write('\\x1b[5;201HX')\nsys.stdout.flush()\nsys.stdin.readline()"
+  const script =
+    "import sys\nfor i in range(400): print('\u250c'+'\u2500'*200+'\u2510')\nsys.stdout.write('\\x1b[5;201HX')\nsys.stdout.flush()\nsys.stdin.readline()"
   await worker.initialize(['/usr/bin/env', 'python3', '-c', script], { dimensions: { columns: 250, rows: 60 } })
   await worker.screen('the mark', (it) => it.visible_lines[4]?.[200] === 'X')
   const expected = reference(250, 60)
@@ -183,20 +218,26 @@ test('FC-9423: a flood of box drawing equals a terminal fed in one write', async
   const grid = expected.emulator.core._bufferService.buffers.active
   screen.visible_lines.forEach((line, row) => {
     const cells = grid.lines.get(grid.ybase + row)?._data ?? new Uint32Array(0)
-    const text = Array.from({ length: 250 }, (_, column) => String.fromCodePoint(((cells[column * 3] ?? 0) & 0x1fffff) || 32)).join('')
+    const text = Array.from({ length: 250 }, (_, column) =>
+      String.fromCodePoint((cells[column * 3] ?? 0) & 0x1fffff || 32),
+    ).join('')
     expect(line).toBe(text.trimEnd())
   })
 })
 
 test('FC-d1b4: one width for clusters, on the screen and in a repaint', async () => {
   const worker = await startWorker()
-  await worker.initialize(bash("printf '👨\\u200d👩\\u200d👧|\\n👍🏽|\\n❤\\ufe0f|\\n1\\ufe0f\\u20e3|\\n✅|\\n'; exec sleep 60"))
+  await worker.initialize(
+    bash("printf '👨\\u200d👩\\u200d👧|\\n👍🏽|\\n❤\\ufe0f|\\n1\\ufe0f\\u20e3|\\n✅|\\n'; exec sleep 60"),
+  )
   await worker.shows('✅')
   const columnsOf = (feed: string | Buffer): number[] => {
     const terminal = reference(80, 24)
     terminal.feed(feed)
     const grid = terminal.emulator.core._bufferService.buffers.active
-    return [0, 1, 2, 3, 4].map((row) => Array.from({ length: 10 }, (_, column) => (grid.lines.get(row)?._data[column * 3] ?? 0) & 0x1fffff).indexOf(0x7c))
+    return [0, 1, 2, 3, 4].map((row) =>
+      Array.from({ length: 10 }, (_, column) => (grid.lines.get(row)?._data[column * 3] ?? 0) & 0x1fffff).indexOf(0x7c),
+    )
   }
   const client = await worker.attach(80, 24)
   await client.sees('✅')

@@ -2,7 +2,7 @@
 import * as fs from 'node:fs'
 import * as net from 'node:net'
 import { expect, test } from 'vitest'
-import { encodeFrameHead, FrameDecoder, type FrameHeader } from '../../protocol/worker/frames.ts'
+import { encodeFrameHead, FrameDecoder } from '../../protocol/worker/frames.ts'
 import { CAPABILITIES } from '../../protocol/worker/messages.ts'
 import { ControlClient, FrameClient, RawClient, sh, startBareWorker, startWorker, until } from './harness.ts'
 
@@ -34,12 +34,22 @@ test('the lease belongs to one open connection', async () => {
   const worker = await startWorker()
   const other = await ControlClient.connect(worker.socketPath)
   const { challenge } = await negotiate(other)
-  const acquire = (it: unknown) => other.request({ type: 'acquire_controller', daemon_instance_id: 'd-x', challenge: it, requested_capabilities: ['raw_attach', 'unheard_of'] })
+  const acquire = (it: unknown) =>
+    other.request({
+      type: 'acquire_controller',
+      daemon_instance_id: 'd-x',
+      challenge: it,
+      requested_capabilities: ['raw_attach', 'unheard_of'],
+    })
   await expect(acquire(challenge)).rejects.toMatchObject({ code: 'controller_busy' })
   await expect(acquire('wrong')).rejects.toMatchObject({ code: 'identity_mismatch' })
-  await expect(other.request({ type: 'inspect', lease_id: worker.leaseId })).rejects.toMatchObject({ code: 'identity_mismatch' })
+  await expect(other.request({ type: 'inspect', lease_id: worker.leaseId })).rejects.toMatchObject({
+    code: 'identity_mismatch',
+  })
   await worker.initialize(sh('exec sleep 60'))
-  await expect(other.request({ type: 'terminal_snapshot', scope: worker.scope })).rejects.toMatchObject({ code: 'identity_mismatch' })
+  await expect(other.request({ type: 'terminal_snapshot', scope: worker.scope })).rejects.toMatchObject({
+    code: 'identity_mismatch',
+  })
   await worker.control.request({ type: 'release_controller', lease_id: worker.leaseId })
   await expect(worker.inspect()).rejects.toMatchObject({ code: 'identity_mismatch' })
   const acquired = await acquire(challenge)
@@ -54,7 +64,9 @@ test('scopes that name another session, worker or runtime are refused', async ()
   await worker.initialize(sh('exec sleep 60'))
   for (const key of ['session_id', 'worker_id', 'runtime_id']) {
     const scope = { ...worker.scope, [key]: 'other' }
-    await expect(worker.control.request({ type: 'terminal_snapshot', scope })).rejects.toMatchObject({ code: 'identity_mismatch' })
+    await expect(worker.control.request({ type: 'terminal_snapshot', scope })).rejects.toMatchObject({
+      code: 'identity_mismatch',
+    })
   }
 })
 
@@ -62,7 +74,19 @@ test('requests are pipelined and answered by id; one that waits holds up none', 
   const worker = await startWorker()
   await worker.initialize(sh('exec sleep 60'))
   const order: string[] = []
-  const slow = worker.control.request({ type: 'write_plan', scope: worker.scope, plan: { write_id: 'slow', fragments: [{ bytes: 'YQ==', delay_after_ms: 300 }, { bytes: 'Yg==', delay_after_ms: 0 }] } }).then(() => order.push('slow'))
+  const slow = worker.control
+    .request({
+      type: 'write_plan',
+      scope: worker.scope,
+      plan: {
+        write_id: 'slow',
+        fragments: [
+          { bytes: 'YQ==', delay_after_ms: 300 },
+          { bytes: 'Yg==', delay_after_ms: 0 },
+        ],
+      },
+    })
+    .then(() => order.push('slow'))
   const quick = Array.from({ length: 50 }, () => worker.inspect().then(() => order.push('quick')))
   await Promise.all([...quick, slow])
   expect(order).toHaveLength(51)
@@ -72,7 +96,9 @@ test('requests are pipelined and answered by id; one that waits holds up none', 
 test('a wrong field fails its request, an unknown operation its connection, and neither the worker', async () => {
   const worker = await startWorker()
   await expect(worker.control.request({ type: 'inspect' })).rejects.toMatchObject({ code: 'invalid_request' })
-  await expect(worker.control.request({ type: 'inspect', lease_id: 7 })).rejects.toMatchObject({ code: 'invalid_request' })
+  await expect(worker.control.request({ type: 'inspect', lease_id: 7 })).rejects.toMatchObject({
+    code: 'invalid_request',
+  })
   await worker.inspect()
   const other = await ControlClient.connect(worker.socketPath)
   await expect(other.request({ type: 'reboot' })).rejects.toMatchObject({ code: 'invalid_request' })
@@ -102,7 +128,9 @@ for (const [name, line] of Object.entries(BAD_LINES)) {
 test('only requests with a payload may be long', async () => {
   const worker = await startWorker()
   await worker.initialize(sh('stty raw -echo; exec cat >/dev/null'))
-  await expect(worker.control.request({ type: 'inspect', lease_id: worker.leaseId, padding: 'x'.repeat(70_000) })).rejects.toMatchObject({ code: 'invalid_request' })
+  await expect(
+    worker.control.request({ type: 'inspect', lease_id: worker.leaseId, padding: 'x'.repeat(70_000) }),
+  ).rejects.toMatchObject({ code: 'invalid_request' })
   expect(await worker.type('y'.repeat(300_000))).toBe(300_000)
 })
 
@@ -117,7 +145,14 @@ test('prototypes and odd request ids do no harm', async () => {
 
 test('hook reports are answered as not taken', async () => {
   const worker = await startWorker()
-  for (const type of ['identity_report', 'identity_release', 'subagent_start', 'subagent_stop', 'subagent_snapshot', 'notification_create']) {
+  for (const type of [
+    'identity_report',
+    'identity_release',
+    'subagent_start',
+    'subagent_stop',
+    'subagent_snapshot',
+    'notification_create',
+  ]) {
     const hook = await ControlClient.connect(worker.socketPath)
     hook.socket.write(`${JSON.stringify({ type, runtime_id: 'x' })}\n`)
     await until('an answer', () => hook.lines.length === 1)
@@ -139,7 +174,15 @@ test('a token opens one stream once, of its kind', async () => {
   const raw = await RawClient.open(worker.socketPath, detector.token, detector.streamId)
   await until('it is refused', () => raw.closed)
   const other = await worker.token('attach')
-  const wrong = await FrameClient.open(worker.socketPath, { version: 7, stream_id: 'another', runtime_id: worker.runtimeId, kind: 'open', token: other.token, mode: 'attach', after_offset: 0 })
+  const wrong = await FrameClient.open(worker.socketPath, {
+    version: 7,
+    stream_id: 'another',
+    runtime_id: worker.runtimeId,
+    kind: 'open',
+    token: other.token,
+    mode: 'attach',
+    after_offset: 0,
+  })
   expect((await wrong.frame('error')).header).toMatchObject({ error: { code: 'invalid_data_token' } })
   await until('it is closed', () => wrong.closed)
 })
@@ -149,7 +192,12 @@ test('tokens die with their lease', async () => {
   await worker.initialize(sh('exec sleep 60'))
   const { token, streamId } = await worker.token('attach')
   worker.control.close()
-  await until('a new lease', async () => worker.lease().then(() => true, () => false))
+  await until('a new lease', async () =>
+    worker.lease().then(
+      () => true,
+      () => false,
+    ),
+  )
   const client = await RawClient.open(worker.socketPath, token, streamId)
   await until('it is refused', () => client.closed)
   expect(client.text).toContain('invalid_data_token')
@@ -168,7 +216,10 @@ test('attached clients outlive the lease they were opened under', async () => {
 test('undecodable frames end their connection only', async () => {
   const worker = await startWorker()
   await worker.initialize(sh('exec sleep 60'))
-  for (const bytes of [Buffer.from([0, 0xff, 0xff, 0xff]), Buffer.concat([Buffer.from([0, 0, 0, 3]), Buffer.from('{x}'), Buffer.alloc(4)])]) {
+  for (const bytes of [
+    Buffer.from([0, 0xff, 0xff, 0xff]),
+    Buffer.concat([Buffer.from([0, 0, 0, 3]), Buffer.from('{x}'), Buffer.alloc(4)]),
+  ]) {
     const socket = net.connect(worker.socketPath)
     const decoder = new FrameDecoder()
     const kinds: string[] = []
@@ -183,7 +234,7 @@ test('undecodable frames end their connection only', async () => {
   socket.on('error', () => {})
   socket.resume()
   const closed = new Promise((resolve) => socket.on('close', resolve))
-  socket.write(encodeFrameHead({ version: 7, stream_id: 's', runtime_id: 'r', kind: 'input', write_id: 'x' } as FrameHeader, 0))
+  socket.write(encodeFrameHead({ version: 7, stream_id: 's', runtime_id: 'r', kind: 'input', write_id: 'x' }, 0))
   await closed
   await worker.inspect()
 })
@@ -211,10 +262,21 @@ test('an initialized one outlives it, and the next daemon finds the same runtime
   await worker.initialize(sh('exec sleep 60'))
   const { runtimeId, leaseId } = worker
   worker.control.close()
-  await until('a new lease', async () => worker.lease({ daemonId: 'd-2', version: 6 }).then(() => true, () => false))
+  await until('a new lease', async () =>
+    worker.lease({ daemonId: 'd-2', version: 6 }).then(
+      () => true,
+      () => false,
+    ),
+  )
   expect(worker.runtimeId).toBe(runtimeId)
   expect(worker.leaseId).not.toBe(leaseId)
-  expect(await worker.inspect()).toMatchObject({ phase: 'running', runtime_id: runtimeId, generation: '1', subagents: [], launch_daemon_id: 'd-test' })
+  expect(await worker.inspect()).toMatchObject({
+    phase: 'running',
+    runtime_id: runtimeId,
+    generation: '1',
+    subagents: [],
+    launch_daemon_id: 'd-test',
+  })
 })
 
 test('events are numbered per lease and rare', async () => {
@@ -225,7 +287,9 @@ test('events are numbered per lease and rare', async () => {
   expect(worker.control.events[0]).toMatchObject({ event_sequence: 1, type: 'runtime_started' })
   expect(worker.control.events.map((it) => it['event_sequence'])).toEqual(worker.control.events.map((_, n) => n + 1))
   const { next_offset } = await worker.inspect()
-  await until('the last one says where the output is', () => worker.control.events.some((it) => it.type === 'output_advanced' && it['next_offset'] === next_offset))
+  await until('the last one says where the output is', () =>
+    worker.control.events.some((it) => it.type === 'output_advanced' && it['next_offset'] === next_offset),
+  )
   expect(worker.control.events.filter((it) => it.type === 'output_advanced').length).toBeLessThan(30)
 })
 

@@ -38,14 +38,17 @@ async function asker(waitSeconds = 0.5): Promise<TestWorker> {
 async function ask(worker: TestWorker, query: string): Promise<{ reply: string; ms: number }> {
   const from = (await worker.inspect()).next_offset
   asked++
-  await worker.type(`${query === '' ? 'l' : `q${Buffer.from(query, 'latin1').toString('hex')}`}\n`, { writeId: `ask-${asked}` })
+  await worker.type(`${query === '' ? 'l' : `q${Buffer.from(query, 'latin1').toString('hex')}`}\n`, {
+    writeId: `ask-${asked}`,
+  })
   return until(`an answer to ${JSON.stringify(query)}`, async () => {
     const match = /GOT\[([0-9a-f]*)\](\d+)/.exec((await worker.read(from)).bytes.toString('latin1'))
-    return match === null ? undefined : { reply: Buffer.from(match[1] ?? '', 'hex').toString('latin1'), ms: Number(match[2]) }
+    return match === null
+      ? undefined
+      : { reply: Buffer.from(match[1] ?? '', 'hex').toString('latin1'), ms: Number(match[2]) }
   })
 }
 
-/* eslint-disable no-control-regex */
 const DETACHED: Record<string, [string, RegExp]> = {
   DA1: ['\x1b[c', /^\x1b\[\?62;22c$/],
   DA2: ['\x1b[>c', /^\x1b\[>0;276;0c$/],
@@ -85,16 +88,18 @@ test('FC-7e2e: detached, each query gets one well-formed reply soon; the same af
   }
 })
 
-const answering = (tag: number) => (bytes: Buffer): string => {
-  const text = bytes.toString('latin1')
-  // Only live output: a picture begins with CAN.
-  if (text.startsWith('\x18')) return ''
-  let answer = ''
-  if (text.includes('\x1b[c')) answer += `\x1b[?6${tag};1c`
-  if (text.includes('\x1b[6n')) answer += `\x1b[7;${tag}R`
-  if (text.includes('\x1b]11;?')) answer += `\x1b]11;rgb:${tag}${tag}${tag}${tag}/0000/0000\x1b\\`
-  return answer
-}
+const answering =
+  (tag: number) =>
+  (bytes: Buffer): string => {
+    const text = bytes.toString('latin1')
+    // Only live output: a picture begins with CAN.
+    if (text.startsWith('\x18')) return ''
+    let answer = ''
+    if (text.includes('\x1b[c')) answer += `\x1b[?6${tag};1c`
+    if (text.includes('\x1b[6n')) answer += `\x1b[7;${tag}R`
+    if (text.includes('\x1b]11;?')) answer += `\x1b]11;rgb:${tag}${tag}${tag}${tag}/0000/0000\x1b\\`
+    return answer
+  }
 
 test('FC-c10b: one reply per query whatever the number of clients, and it is the newest one’s', async () => {
   const worker = await asker()
@@ -145,7 +150,10 @@ test('FC-496c: an attach brings the program not a byte, whatever it asked before
   const worker = await asker(0.4)
   await ask(worker, '\x1b[6n\x1b[c\x1b]11;?\x07\x1b[?2026$p')
   const listening = ask(worker, '')
-  const client = await worker.attach(80, 24, { answers: (bytes) => (bytes.includes('\x1b[6n') || bytes.includes('\x1b[c') || bytes.includes('\x1b]11;?') ? '\x1b[1;1R\x1b[?1c' : '') })
+  const client = await worker.attach(80, 24, {
+    answers: (bytes) =>
+      bytes.includes('\x1b[6n') || bytes.includes('\x1b[c') || bytes.includes('\x1b]11;?') ? '\x1b[1;1R\x1b[?1c' : '',
+  })
   await client.sees('\x1b[?2026l')
   expect((await listening).reply).toBe('')
 })
@@ -156,9 +164,12 @@ test('FC-8bc0: a reply that comes after its asker has gone does not land on the 
   await worker.shows('PROMPT>')
   const client = await worker.attach(80, 24)
   await client.sees('PROMPT>')
-  await worker.type("sh -c \"printf '\\\\033]11;?\\\\a'; exec sleep 0.3\"\r")
+  await worker.type('sh -c "printf \'\\\\033]11;?\\\\a\'; exec sleep 0.3"\r')
   await client.sees('\x1b]11;?\x07')
-  await worker.screen('the next prompt', (it) => it.visible_lines.filter((line) => line.startsWith('PROMPT>')).length === 2)
+  await worker.screen(
+    'the next prompt',
+    (it) => it.visible_lines.filter((line) => line.startsWith('PROMPT>')).length === 2,
+  )
   client.type('\x1b]11;rgb:1111/2222/3333\x1b\\')
   await worker.type('echo after\r')
   const screen = await worker.screen('the echo', (it) => it.visible_lines.includes('after'))
@@ -177,7 +188,9 @@ test('keys that look like replies pass, replies nobody asked for do not', async 
   }
   expect(await typed('\x1b[1;2R')).toBe('\x1b[1;2R')
   expect(await typed('\x1b')).toBe('\x1b')
-  expect(await typed('\x1b[A\x1bOP\x1b[200~\x1b[?1;2c\x1b[201~\x1b[97;5u\x1b[<0;3;4M\x1b]x')).toBe('\x1b[A\x1bOP\x1b[200~\x1b[?1;2c\x1b[201~\x1b[97;5u\x1b[<0;3;4M\x1b]x')
+  expect(await typed('\x1b[A\x1bOP\x1b[200~\x1b[?1;2c\x1b[201~\x1b[97;5u\x1b[<0;3;4M\x1b]x')).toBe(
+    '\x1b[A\x1bOP\x1b[200~\x1b[?1;2c\x1b[201~\x1b[97;5u\x1b[<0;3;4M\x1b]x',
+  )
   expect(await typed('a\x1b[?62;1cb\x1b[24;80Rc\x1b]11;rgb:1/2/3\x07d')).toBe('abcd')
 })
 
@@ -198,7 +211,11 @@ test('a reply cut into single bytes is still one', async () => {
 test('a shell that asks at its start is not kept waiting', async () => {
   const worker = await startWorker()
   const began = performance.now()
-  await worker.initialize(bash("stty raw -echo; printf '\\033[c'; IFS= read -r -d c -t 5 reply; stty sane; echo \"took${#reply}\"; exec sleep 60"))
+  await worker.initialize(
+    bash(
+      'stty raw -echo; printf \'\\033[c\'; IFS= read -r -d c -t 5 reply; stty sane; echo "took${#reply}"; exec sleep 60',
+    ),
+  )
   await worker.shows('took8')
   expect(performance.now() - began).toBeLessThan(2_000)
 })

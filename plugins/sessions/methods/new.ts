@@ -1,3 +1,4 @@
+import { crashPoint } from '../../../kernel/crash-points.ts'
 import type { Handler } from '../../../kernel/plugin.ts'
 import type contract from '../contract.ts'
 import { checkText } from '../input-text.ts'
@@ -7,6 +8,7 @@ import { deliverInitialInput } from '../input.ts'
 import { removeSession } from '../remove.ts'
 import type { Examine } from '../runtime.ts'
 import { faults } from '../faults.ts'
+import { message } from '../registry.ts'
 
 export const newSession =
   (host: Host, examine: Examine): Handler<(typeof contract.methods)['session.new']> =>
@@ -17,20 +19,24 @@ export const newSession =
     if (input === undefined) return session.info
     try {
       await deliverInitialInput(host, session, input, params.accept_startup_grace === true)
+      crashPoint('create.input.written')
     } catch (failure) {
       await session
         .enqueue(() => removeSession(host, session, false))
         .catch((problem: unknown) => {
-          host.log.error(
-            { session_id: session.id, err: problem },
-            'a session without its first input could not be rolled back',
+          if (session.removed) return
+          host.log.warn(
+            { session_id: session.id, problem: message(problem) },
+            'a session without its first input is not rolled back yet',
           )
+          examine(session)
         })
       throw failure
     }
     await session.enqueue(async () => {
       if (session.removed) throw faults.session_not_found({ id: session.id })
       await host.registry.commit(session, ({ transaction: _delivered, ...record }) => record)
+      crashPoint('create.input.committed')
     })
     return { ...session.info, applied_input: true }
   }

@@ -1,3 +1,4 @@
+import { crashPoint } from '../../../kernel/crash-points.ts'
 import type { Handler } from '../../../kernel/plugin.ts'
 import type contract from '../contract.ts'
 import { faults } from '../faults.ts'
@@ -12,6 +13,7 @@ export const rename =
     await session.enqueue(async () => {
       if (session.removed) throw faults.session_not_found({ id: session_id })
       if (session.info.name === wanted) return
+      crashPoint('change.before')
       await registry.commit(
         session,
         (it) => {
@@ -20,6 +22,7 @@ export const rename =
         },
         'session_updated',
       )
+      crashPoint('change.after')
     })
     return { session: session.info }
   }

@@ -1,3 +1,4 @@
+import { crashPoint } from '../../../kernel/crash-points.ts'
 import type { Handler } from '../../../kernel/plugin.ts'
 import type contract from '../contract.ts'
 import { faults } from '../faults.ts'
@@ -11,6 +12,7 @@ export const setMetadata =
     await session.enqueue(async () => {
       if (session.removed) throw faults.session_not_found({ id: session_id })
       const wanted = changedMetadata(session.info.metadata ?? {}, metadata)
+      crashPoint('change.before')
       await registry.commit(
         session,
         (it) => {
@@ -19,6 +21,7 @@ export const setMetadata =
         },
         'session_updated',
       )
+      crashPoint('change.after')
     })
     return { session: session.info }
   }

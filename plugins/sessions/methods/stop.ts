@@ -1,5 +1,5 @@
 import type { Handler } from '../../../kernel/plugin.ts'
-import type { Settle } from '../adopt.ts'
+import type { Settle } from '../settle.ts'
 import type contract from '../contract.ts'
 import { tracked, type Host } from '../host.ts'
 import { stopSession } from '../stop.ts'

@@ -1,0 +1,73 @@
+/** Asks the daemon what became of a session whose stream is over or could not be opened. */
+import { monotonicMs, pause } from '../../client/clock.ts'
+import type { Client } from '../../client/client.ts'
+import { ClientError, errorOf } from '../../client/errors.ts'
+import type { Session } from '../../client/methods.ts'
+import { Fault } from '../../protocol/fault.ts'
+import { hasEnded, type Ending } from './ending.ts'
+import type { MenuFacts } from './menu.ts'
+
+/** Between the end of a stream and the record of the program's end lies the worker's drain and one message. */
+const END_KNOWN_MS = 1_000
+const END_POLL_MS = 15
+
+/** Why a stream is over: an ending, or an interruption that may heal. `removing`: this client asked for the removal. */
+export async function whyOver(
+  client: Client,
+  id: string,
+  streamId: string | undefined,
+  removing: boolean,
+): Promise<Ending | 'interrupted'> {
+  try {
+    if (streamId !== undefined) {
+      const { error } = await client.call('session.detach', { stream_id: streamId })
+      const failure = errorOf(error)
+      if (failure !== undefined) return { kind: 'dropped', failure: bodyOf(failure) }
+    }
+    const end = monotonicMs() + END_KNOWN_MS
+    for (;;) {
+      const session = await client.call('session.inspect', id)
+      if (session.runtime?.state === 'lost') return lost(session)
+      if (hasEnded(session)) return { kind: 'ended', session }
+      if (monotonicMs() > end) return 'interrupted'
+      await pause(END_POLL_MS)
+    }
+  } catch (failure) {
+    if (failure instanceof ClientError && failure.code === 'session_not_found')
+      return { kind: 'removed', byMenu: removing }
+    return 'interrupted' // the daemon is away: what became of the session is not known yet
+  }
+}
+
+/** Attaching failed at once: perhaps because the program had ended before. */
+export async function whyRefused(client: Client, id: string, failure: Error): Promise<Ending> {
+  const code = failure instanceof ClientError ? failure.code : undefined
+  if (code === 'session_not_running' || code === 'session_terminal_unavailable') {
+    const session = await client.call('session.inspect', id).catch(() => undefined)
+    if (session !== undefined && hasEnded(session)) return { kind: 'ended', session }
+  }
+  return { kind: 'refused', failure: bodyOf(failure) }
+}
+
+const bodyOf = (failure: Error): { msg: string; recover?: string | undefined } =>
+  failure instanceof Fault ? { msg: failure.message, recover: failure.recover } : { msg: failure.message }
+
+function lost(session: Session): Ending {
+  const reason = session.runtime?.loss_reason
+  return {
+    kind: 'dropped',
+    failure: {
+      msg: `the runtime of session ${session.id} is lost${reason === undefined ? '' : ` (${reason})`}`,
+      recover: 'pohunek session inspect shows its state',
+    },
+  }
+}
+
+/** The menu's header. */
+export const factsOf = (session: Session): MenuFacts => ({
+  name: session.name ?? session.id,
+  host: 'local',
+  project: session.project_label ?? session.project_id,
+  branch: session.branch,
+  state: session.activity === undefined ? session.state : `${session.state}, ${session.activity}`,
+})

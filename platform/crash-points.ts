@@ -1,0 +1,85 @@
+/**
+ * Places where a test build ends its process, to prove what a crash there leaves. They are compiled in only when the
+ * build defines POHUNEK_CRASH_POINTS; the shipped bundles hold neither the points nor their names.
+ */
+declare const POHUNEK_CRASH_POINTS: boolean | undefined
+
+/** In the daemon, before and after each durable or external step. */
+export const DAEMON_CRASH_POINTS = [
+  'store.append.before',
+  'store.append.unsynced',
+  'store.append.after',
+  'job.start.before',
+  'job.start.recorded',
+  'job.start.spawned',
+  'job.start.identified',
+  'job.start.ready',
+  'job.start.after',
+  'job.retire.before',
+  'job.retire.ended',
+  'job.retire.after',
+  'worker.leased',
+  'create.recorded',
+  'create.directory',
+  'create.initialized',
+  'create.committed',
+  'create.input.written',
+  'create.input.committed',
+  'stop.before',
+  'stop.recorded',
+  'stop.answered',
+  'stop.after',
+  'change.before',
+  'change.after',
+  'remove.before',
+  'remove.recorded',
+  'teardown.stopped',
+  'teardown.retired',
+  'teardown.swept',
+  'purge.sockets',
+  'purge.journals',
+  'purge.after',
+  'remove.forgotten',
+  'adopt.listed',
+  'adopt.asked',
+  'adopt.taken',
+  'adopt.after',
+  'lost.swept',
+  'lost.retired',
+  'lost.recorded',
+  'unrecorded.retired',
+] as const
+
+const JOURNAL_PHASES = ['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted'] as const
+const JOURNAL_STEPS = ['before', 'staged', 'after'] as const
+
+/** In the worker: each journal write, the start of the program, and its end. */
+export const WORKER_CRASH_POINTS = [
+  'worker.socket.before',
+  'worker.socket.after',
+  'worker.ready',
+  'worker.initialize.begun',
+  'worker.initialize.spawned',
+  'worker.initialize.executed',
+  'worker.initialize.after',
+  'worker.stop.asked',
+  'worker.end.exited',
+  'worker.end.swept',
+  'worker.end.told',
+  'worker.leave',
+  ...JOURNAL_PHASES.flatMap((phase) => JOURNAL_STEPS.map((step) => `worker.journal.${phase}.${step}` as const)),
+] as const
+
+export type CrashPoint = (typeof DAEMON_CRASH_POINTS)[number] | (typeof WORKER_CRASH_POINTS)[number]
+
+/** Ends this process with SIGKILL when POHUNEK_CRASH_AT=<name>[:<n>] names this point, at the n-th time. */
+export function crashPoint(name: CrashPoint): void {
+  if (typeof POHUNEK_CRASH_POINTS !== 'undefined' && POHUNEK_CRASH_POINTS) reached(name)
+}
+
+let passed = 0
+
+function reached(name: string): void {
+  const [wanted, nth = '1'] = (process.env['POHUNEK_CRASH_AT'] ?? '').split(':')
+  if (wanted === name && ++passed === Number(nth)) process.kill(process.pid, 'SIGKILL')
+}

@@ -1,0 +1,302 @@
+/**
+ * The user's service manager over D-Bus: calls with a deadline, job results, a connection that is made when needed and
+ * again after it was lost. Nothing is shelled out.
+ */
+import { setMaxListeners } from 'node:events'
+import { createRequire } from 'node:module'
+import type * as DBus from 'dbus-next'
+import type { Timing } from '../timing.ts'
+
+const NAME = 'org.freedesktop.systemd1'
+const PATH = '/org/freedesktop/systemd1'
+const MANAGER = `${NAME}.Manager`
+const PROPERTIES = 'org.freedesktop.DBus.Properties'
+export const UNIT = `${NAME}.Unit`
+export const SERVICE = `${NAME}.Service`
+
+/** A manager that runs answers in milliseconds; this is for a machine that is busy or waking up. */
+const CALL_MS = 10_000
+/** Results of jobs that ended before their caller knew their name; a burst is far below. */
+const MAX_EARLY = 256
+
+/** The manager, or the bus to it, did not answer: nothing is known, and what was asked for may have happened or not. */
+export class ManagerUnavailable extends Error {
+  override readonly name = 'ManagerUnavailable'
+}
+
+/** The manager refused. `type` is the D-Bus error name. */
+export class ManagerRefusal extends Error {
+  override readonly name = 'ManagerRefusal'
+  readonly type: string
+
+  constructor(type: string, text: string) {
+    super(text)
+    this.type = type
+  }
+}
+
+/** Errors with which the bus tells that no manager is behind the name. */
+const NOBODY = /^org\.freedesktop\.DBus\.Error\.(ServiceUnknown|NameHasNoOwner|NoReply|Disconnected|Spawn\.)/
+
+/**
+ * Socket of the session bus: as $DBUS_SESSION_BUS_ADDRESS says, else where a user manager puts it. Undefined when there
+ * is none we can use. Pure.
+ */
+export function busSocket(env: Readonly<Record<string, string | undefined>>): string | undefined {
+  const { DBUS_SESSION_BUS_ADDRESS: address, XDG_RUNTIME_DIR: runtime } = env
+  if (address === undefined || address === '') return runtime ? `${runtime}/bus` : undefined
+  for (const one of address.split(';')) {
+    const [, list = ''] = /^unix:(.*)$/.exec(one) ?? []
+    for (const pair of list.split(',')) {
+      const [, key, value = ''] = /^(path|abstract)=(.+)$/.exec(pair) ?? []
+      const plain = decode(value)
+      if (key !== undefined && plain !== undefined) return key === 'path' ? plain : `\0${plain}`
+    }
+  }
+  return undefined
+}
+
+function decode(value: string): string | undefined {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return undefined // not an escape of the D-Bus specification
+  }
+}
+
+export interface ManagerOptions {
+  /** See busSocket. */
+  readonly socket: string | undefined
+  readonly clock: Timing
+  readonly callMs?: number
+}
+
+interface Link {
+  readonly bus: DBus.MessageBus
+  /** Aborts with a ManagerUnavailable once the connection is lost. */
+  readonly lost: AbortSignal
+}
+
+export type JobResult = 'done' | 'canceled' | 'timeout' | 'failed' | 'dependency' | 'skipped' | (string & {})
+
+export class SystemdManager implements Disposable {
+  readonly #options: ManagerOptions
+  #link: Promise<Link> | undefined
+  #close: (() => void) | undefined
+  #closed = false
+  readonly #waiting = new Map<string, (result: JobResult) => void>()
+  readonly #early = new Map<string, JobResult>()
+  /** Jobs whose name is being asked for; only then early results are kept. */
+  #asking = 0
+
+  constructor(options: ManagerOptions) {
+    this.#options = options
+  }
+
+  /** Calls a method of the manager and answers its return values. Throws ManagerUnavailable or ManagerRefusal. */
+  manager(member: string, signature = '', body: readonly unknown[] = []): Promise<unknown[]> {
+    return this.#call(PATH, MANAGER, member, signature, body)
+  }
+
+  /** One property of an object, unpacked. */
+  async property(path: string, iface: string, name: string): Promise<unknown> {
+    const [value] = await this.#call(path, PROPERTIES, 'Get', 'ss', [iface, name])
+    return (value as DBus.Variant).value
+  }
+
+  managerProperty(name: string): Promise<unknown> {
+    return this.property(PATH, MANAGER, name)
+  }
+
+  /** Object path of a loaded unit; undefined when there is none of this name. */
+  async unit(name: string): Promise<string | undefined> {
+    try {
+      const [path] = await this.manager('GetUnit', 's', [name])
+      return path as string
+    } catch (failure) {
+      if (isRefusal(failure, 'NoSuchUnit')) return undefined
+      throw failure
+    }
+  }
+
+  /** Calls a method that starts a job of the manager. */
+  async job(member: string, signature: string, body: readonly unknown[]): Promise<Job> {
+    const { lost } = await this.#connected()
+    this.#asking++
+    try {
+      const [path] = (await this.manager(member, signature, body)) as [string]
+      // Heard from here on, before anything else is read from the bus: a short job may have ended already.
+      const early = this.#early.get(path)
+      const result =
+        early !== undefined
+          ? Promise.resolve(early)
+          : new Promise<JobResult>((resolve) => {
+              this.#waiting.set(path, resolve)
+            })
+      return { ended: (deadlineMs, signal) => this.#ended(result, lost, deadlineMs, signal) }
+    } finally {
+      if (--this.#asking === 0) this.#early.clear()
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#closed = true
+    this.#close?.()
+  }
+
+  /** A variant for a property. */
+  variant(signature: string, value: unknown): DBus.Variant {
+    return new (dbus().Variant)(signature, value)
+  }
+
+  async #ended(result: Promise<JobResult>, lost: AbortSignal, deadlineMs: number, signal?: AbortSignal): Promise<JobResult | 'late'> {
+    const abort = signal === undefined ? lost : AbortSignal.any([signal, lost])
+    abort.throwIfAborted()
+    let timer: Disposable | undefined
+    let giveUp: (() => void) | undefined
+    try {
+      return await new Promise<JobResult | 'late'>((resolve, reject) => {
+        timer = this.#options.clock.after(deadlineMs, () => resolve('late'))
+        giveUp = () => reject(abort.reason as Error)
+        abort.addEventListener('abort', giveUp, { once: true })
+        void result.then(resolve)
+      })
+    } finally {
+      timer?.[Symbol.dispose]()
+      if (giveUp !== undefined) abort.removeEventListener('abort', giveUp)
+    }
+  }
+
+  async #call(
+    path: string,
+    iface: string,
+    member: string,
+    signature: string,
+    body: readonly unknown[],
+  ): Promise<unknown[]> {
+    const link = await this.#connected()
+    return this.#send(link, new (dbus().Message)({ destination: NAME, path, interface: iface, member, signature, body: [...body] }))
+  }
+
+  async #send({ bus, lost }: Link, message: DBus.Message): Promise<unknown[]> {
+    const { clock, callMs = CALL_MS } = this.#options
+    lost.throwIfAborted()
+    let timer: Disposable | undefined
+    let giveUp: (() => void) | undefined
+    try {
+      return await new Promise<unknown[]>((resolve, reject) => {
+        timer = clock.after(callMs, () =>
+          reject(new ManagerUnavailable(`${message.member} was not answered within ${callMs} ms`)),
+        )
+        giveUp = () => reject(lost.reason as Error)
+        lost.addEventListener('abort', giveUp, { once: true })
+        bus.call(message).then((reply) => resolve(reply?.body ?? []), (failure: unknown) => reject(translated(failure)))
+      })
+    } finally {
+      timer?.[Symbol.dispose]()
+      if (giveUp !== undefined) lost.removeEventListener('abort', giveUp)
+    }
+  }
+
+  /** The connection there is, or a new one; one attempt at a time. */
+  async #connected(): Promise<Link> {
+    if (this.#closed) throw new ManagerUnavailable('the connection was closed')
+    const link = (this.#link ??= this.#connect())
+    try {
+      return await link
+    } catch (failure) {
+      if (this.#link === link) this.#link = undefined
+      throw failure
+    }
+  }
+
+  async #connect(): Promise<Link> {
+    const { socket, clock, callMs = CALL_MS } = this.#options
+    if (socket === undefined) throw new ManagerUnavailable('there is no session bus (XDG_RUNTIME_DIR is not set)')
+    // dbus-next takes addresses apart without unescaping them, and for `path=` it tries native code first.
+    if (/[,;:=]/.test(socket)) throw new ManagerUnavailable(`the path of the session bus cannot be used: ${socket}`)
+    const { sessionBus, Message } = dbus()
+    const bus = sessionBus({ busAddress: `unix:socket=${socket}` })
+    const controller = new AbortController()
+    setMaxListeners(0, controller.signal) // every call in flight listens
+    const lose = (why: string): void => {
+      if (controller.signal.aborted) return
+      this.#link = undefined
+      this.#waiting.clear() // their callers hear it from `lost`
+      controller.abort(new ManagerUnavailable(why))
+      destroy(bus)
+    }
+    const link: Link = { bus, lost: controller.signal }
+    this.#close = () => lose('the connection was closed')
+    bus.on('error', (failure: unknown) => lose(message(failure)))
+    connectionOf(bus).once('end', () => lose('the bus closed the connection'))
+    bus.on('message', (it) => this.#heard(it))
+    let timer: Disposable | undefined
+    let giveUp: (() => void) | undefined
+    try {
+      await new Promise<void>((resolve, reject) => {
+        timer = clock.after(callMs, () => lose(`the bus did not answer within ${callMs} ms`))
+        giveUp = () => reject(link.lost.reason as Error)
+        link.lost.addEventListener('abort', giveUp, { once: true })
+        bus.on('connect', resolve)
+      })
+      const rule = `type='signal',sender='${NAME}',interface='${MANAGER}',member='JobRemoved',path='${PATH}'`
+      const daemon = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' }
+      await Promise.all([
+        this.#send(link, new Message({ ...daemon, member: 'AddMatch', signature: 's', body: [rule] })),
+        // Without it the manager tells no signals to anybody.
+        this.#send(link, new Message({ destination: NAME, path: PATH, interface: MANAGER, member: 'Subscribe' })),
+      ])
+      return link
+    } catch (failure) {
+      lose(message(failure))
+      throw failure
+    } finally {
+      timer?.[Symbol.dispose]()
+      if (giveUp !== undefined) link.lost.removeEventListener('abort', giveUp)
+    }
+  }
+
+  #heard({ interface: iface, member, body }: DBus.Message): void {
+    if (iface !== MANAGER || member !== 'JobRemoved') return
+    const [, path, , result] = body as [number, string, string, JobResult]
+    const waiting = this.#waiting.get(path)
+    this.#waiting.delete(path)
+    if (waiting !== undefined) waiting(result)
+    else if (this.#asking > 0 && this.#early.size < MAX_EARLY) this.#early.set(path, result)
+  }
+}
+
+export interface Job {
+  /** The job's result, or 'late' when it has none after `deadlineMs`. Rejects with the signal's reason, or when the bus is lost. */
+  ended(deadlineMs: number, signal?: AbortSignal): Promise<JobResult | 'late'>
+}
+
+export const isRefusal = (failure: unknown, name: string): boolean =>
+  failure instanceof ManagerRefusal && failure.type === `${NAME}.${name}`
+
+function translated(failure: unknown): Error {
+  if (failure instanceof ManagerUnavailable) return failure
+  const { type, message: text } = failure as { type?: string; message: string }
+  if (type === undefined) return new ManagerUnavailable(text, { cause: failure })
+  return NOBODY.test(type) ? new ManagerUnavailable(text, { cause: failure }) : new ManagerRefusal(type, text)
+}
+
+const message = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure))
+
+/** dbus-next does not tell that its connection ended; its own event emitter does. */
+interface Connection {
+  once(event: 'end', run: () => void): void
+  readonly stream: { destroy(): void }
+}
+const connectionOf = (bus: DBus.MessageBus): Connection => (bus as unknown as { _connection: Connection })._connection
+const destroy = (bus: DBus.MessageBus): void => connectionOf(bus).stream.destroy()
+
+let loaded: typeof DBus | undefined
+/** Loaded at the first use: most daemons and commands never ask a service manager. */
+function dbus(): typeof DBus {
+  // A CommonJS bundle has no import.meta.url, an ES module no __filename.
+  return (loaded ??= createRequire(typeof __filename === 'string' ? __filename : import.meta.url)(
+    'dbus-next',
+  ) as typeof DBus)
+}

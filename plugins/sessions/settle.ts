@@ -1,0 +1,129 @@
+/** Gives a session the phase its evidence proves. What an interrupted operation still owes is done elsewhere. */
+import { crashPoint } from '../../kernel/crash-points.ts'
+import type { ChildExit } from '../../protocol/worker/messages.ts'
+import type { Finding } from './examine.ts'
+import { jobOf, type Host } from './host.ts'
+import { isOver } from './machine.ts'
+import { message } from './registry.ts'
+import { connectSession, importSnapshot, programEnded, retireEnded, type Examine } from './runtime.ts'
+import type { Session } from './session.ts'
+import { sweepSession } from './sweep-session.ts'
+import { isClean, type Patience } from './sweep.ts'
+
+/** What a settling needs of whoever looks after the sessions. */
+export interface Keeper {
+  readonly host: Host
+  readonly examine: Examine
+  /** A worker was taken over. */
+  readonly reconnected: (session: Session) => void
+}
+
+export type Settle = (session: Session, finding: Finding, patience: Patience) => Promise<void>
+
+export async function settle(keeper: Keeper, session: Session, finding: Finding, patience: Patience): Promise<void> {
+  const { host } = keeper
+  const { registry } = host
+  switch (finding.found) {
+    case 'worker':
+      return takeWorker(keeper, session, finding, patience)
+    case 'journal':
+      if (!isOver(session.phase)) programEnded(host, session, finding.journal.exit ?? unknownExit(host))
+      return retireEnded(host, session)
+    case 'gone':
+      return lost(host, session, patience)
+    case 'incompatible':
+      return registry.move(session, 'no_common_protocol', { ...why(finding), event: 'session_updated' })
+    case 'conflict':
+      return registry.move(session, 'evidence_conflicts', { ...why(finding), event: 'session_runtime_conflict' })
+    case 'unknown':
+      return registry.move(session, 'link_lost', { ...why(finding), event: 'session_updated' })
+  }
+}
+
+const why = ({ reason, problem }: { reason: string; problem: string }): { reason: string; problem: string } => ({
+  reason,
+  problem,
+})
+
+async function takeWorker(
+  keeper: Keeper,
+  session: Session,
+  { link, scope, snapshot }: Extract<Finding, { found: 'worker' }>,
+  patience: Patience,
+): Promise<void> {
+  const { host } = keeper
+  switch (snapshot.phase) {
+    case 'uninitialized':
+      await scope.close()
+      return host.registry.move(session, 'evidence_conflicts', {
+        reason: 'runtime_identity_mismatch',
+        problem: 'the recorded worker runs nothing',
+        event: 'session_runtime_conflict',
+      })
+    case 'faulted':
+      await scope.close()
+      return lost(host, session, patience)
+    case 'exited':
+    case 'starting':
+    case 'running':
+    case 'stopping':
+      // A removal that was under way ends the worker by itself: it is not told as live once more.
+      if (session.intent === 'remove') return scope.close()
+      connectSession(host, session, link, scope, keeper.examine)
+      crashPoint('adopt.taken')
+      // A stop that was under way is told by its end alone.
+      if (session.intent === 'stop') {
+        host.registry.move(session, 'link_lost', {
+          reason: 'runtime_supervision_unavailable',
+          problem: 'a stop was interrupted',
+          event: 'session_updated',
+        })
+      } else host.registry.move(session, 'adopted')
+      importSnapshot(host, session, snapshot)
+      if (snapshot.exit !== undefined) return programEnded(host, session, snapshot.exit)
+      if (session.intent === 'run') keeper.reconnected(session)
+  }
+}
+
+/** The worker is gone, or holds a runtime it could not end: told once what it left is dealt with and its job forgotten. */
+async function lost(host: Host, session: Session, patience: Patience): Promise<void> {
+  const swept = await sweepSession(host, session, patience)
+  crashPoint('lost.swept')
+  try {
+    const retired = await host.supervisor.retire(jobOf(session), host.kernel.config.workers.stopGraceMs)
+    if (retired === 'mismatch') {
+      return host.registry.move(session, 'evidence_conflicts', {
+        reason: 'runtime_identity_mismatch',
+        problem: 'its job is not the recorded worker',
+        event: 'session_runtime_conflict',
+      })
+    }
+  } catch (failure) {
+    return host.registry.move(session, 'link_lost', {
+      reason: 'runtime_supervision_unavailable',
+      problem: message(failure),
+      event: 'session_updated',
+    })
+  }
+  crashPoint('lost.retired')
+  if (isOver(session.phase)) return
+  host.registry.move(session, 'worker_gone', {
+    reason: isClean(swept) ? 'runtime_lost' : 'runtime_lost_cleanup_unconfirmed',
+    event: 'session_runtime_lost',
+    change: (it) => {
+      const { activity: _over, ...info } = it.info
+      // Its end was not observed: there is no exit status to tell.
+      return { ...it, info: { ...info, state: 'failed', state_source: 'process' } }
+    },
+  })
+  crashPoint('lost.recorded')
+  host.attachments.sessionGone(session)
+  for (const watcher of [...session.watchers]) watcher()
+  host.hooks.ended.call(session.info)
+}
+
+const unknownExit = (host: Host): ChildExit => ({
+  stopped_by_user: false,
+  exited_at_ms: host.kernel.clock.now(),
+  output_force_closed: false,
+})

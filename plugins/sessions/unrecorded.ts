@@ -1,0 +1,106 @@
+/**
+ * Workers and files no record names: what a daemon left that died between two steps. What is proven to run nothing, or
+ * to be gone, is cleaned up; everything else is shown in the inventory and left alone.
+ */
+import { readdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { delay } from '../../kernel/clock.ts'
+import { crashPoint } from '../../kernel/crash-points.ts'
+import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
+import { isSame } from './examine.ts'
+import type { Host } from './host.ts'
+import { ofBoot, readJournals, type WorkerJournal } from './journal.ts'
+import { purgeFiles } from './purge.ts'
+import { message } from './registry.ts'
+
+/** A spare of the daemon before this one ends when its connection closes; it needs a moment. */
+const SPARE_LEAVES_MS = 1_000
+const LOOK_MS = 20
+
+/** Ends and forgets a job that is proven to hold no program; lists any other. */
+export async function examineUnrecorded(host: Host, job: WorkerJob, first: JobState): Promise<void> {
+  let status = first
+  try {
+    status = await whenLeft(host, job, first)
+    if (status.state === 'absent') return
+    const idle = status.state === 'running' && runsNothing(host, job, status)
+    if (idle || (status.state === 'ended' && workersGone(host, job))) {
+      if ((await host.supervisor.retire(job, SPARE_LEAVES_MS)) !== 'mismatch') {
+        crashPoint('unrecorded.retired')
+        if (!isKnown(host, job.sessionId)) await purgeFiles(host.kernel.paths, job.sessionId)
+        return
+      }
+    }
+  } catch (failure) {
+    if (host.scope.closed) return
+    host.log.warn({ session_id: job.sessionId, problem: message(failure) }, 'an unrecorded worker cannot be judged')
+  }
+  const reason = status.state === 'mismatch' ? status.reason : 'stale_worker_generation'
+  host.log.warn({ session_id: job.sessionId, generation: job.generation, reason }, 'a worker no record manages')
+  host.inventory.push({
+    runtime_slot: `${job.sessionId}.${job.generation}`,
+    claimed_session_id: job.sessionId,
+    status: status.state === 'mismatch' ? 'identity_mismatch' : 'orphaned',
+    reason,
+  })
+}
+
+/** The state of the job once it ended or is known to run nothing, or after the time a spare takes to leave. */
+async function whenLeft(host: Host, job: WorkerJob, first: JobState): Promise<JobState> {
+  const { clock } = host.kernel
+  const until = clock.monotonic() + SPARE_LEAVES_MS
+  let status = first
+  while (status.state === 'running' && !runsNothing(host, job, status) && clock.monotonic() < until) {
+    await delay(clock, LOOK_MS, host.scope.signal)
+    status = await host.supervisor.inspect(job)
+  }
+  return status
+}
+
+/** A program is started only after its session was recorded, and the worker's journal tells it first. */
+function runsNothing(host: Host, job: WorkerJob, { process }: Extract<JobState, { state: 'running' }>): boolean {
+  if (isKnown(host, job.sessionId)) return false
+  const journals = readJournals(host.kernel.paths.journals(job.sessionId), job.sessionId)
+  return !('unreadable' in journals) && journals.every(isIdle) && journals.some((it) => isSame(it.worker, process))
+}
+
+const isIdle = ({ phase }: WorkerJournal): boolean => phase === 'bootstrap' || phase === 'never_initialized'
+
+/** No worker that a journal names for this job runs any more. */
+function workersGone(host: Host, job: WorkerJob): boolean {
+  const journals = readJournals(host.kernel.paths.journals(job.sessionId), job.sessionId)
+  if ('unreadable' in journals) return false
+  const bootId = host.processes.bootId()
+  return !journals.some(
+    (it) => it.generation === job.generation && ofBoot(it, bootId) && host.processes.isRunning(it.worker),
+  )
+}
+
+/** A record that could not be read may be of any session: while there is one, no file is without an owner. */
+const isKnown = (host: Host, sessionId: string): boolean =>
+  host.registry.find(sessionId) !== undefined || host.kernel.tables.quarantined.length > 0
+
+const SESSION_ID = /^s-[0-9A-HJKMNP-TV-Z]{26}$/
+const LOG_NAME = /^pohunek-session-(s-[0-9A-HJKMNP-TV-Z]{26})\.jsonl/
+
+/** Deletes files of workers that never ran anything and have neither record nor job. */
+export async function purgeUnrecorded(host: Host, withJob: ReadonlySet<string>): Promise<void> {
+  const { paths } = host.kernel
+  const sample = `s-${'0'.repeat(26)}`
+  const directories = [dirname(paths.workerSocket(sample)), paths.journals(sample), paths.sessionTmp(sample)].map(
+    dirname,
+  )
+  const listed = await Promise.all([...directories, paths.logs].map((it) => readdir(it).catch(() => [])))
+  const ids = new Set(listed.flat().flatMap((it) => (SESSION_ID.test(it) ? it : (LOG_NAME.exec(it)?.[1] ?? []))))
+  const bootId = host.processes.bootId()
+  for (const id of ids) {
+    if (withJob.has(id) || isKnown(host, id)) continue
+    const journals = readJournals(paths.journals(id), id)
+    if ('unreadable' in journals || !journals.every(isIdle)) continue
+    if (journals.some((it) => ofBoot(it, bootId) && host.processes.isRunning(it.worker))) continue
+    host.log.info({ session_id: id }, 'files of a worker that ran nothing are removed')
+    await purgeFiles(paths, id).catch((failure: unknown) =>
+      host.log.warn({ session_id: id, problem: message(failure) }, 'files without an owner stay'),
+    )
+  }
+}
