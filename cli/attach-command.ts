@@ -1,9 +1,10 @@
 /** pohunek attach, as data. */
+import type { Client } from '../client/client.ts'
 import type { Command } from '../protocol/command.ts'
 import { attachTo } from './attach/attach.ts'
 import type { Cli } from './cli.ts'
 
-export const attachCommand = (cli: Cli): Command => ({
+export const attachCommand = (cli: Cli<Client>): Command => ({
   path: ['attach'],
   about: 'attach this terminal to a session',
   details: [

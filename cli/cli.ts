@@ -1,14 +1,16 @@
 /** One run of the CLI: what it knows of its environment, and the daemon it talks to. */
 import { fstatSync, lstatSync, readSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { Client } from '../client/client.ts'
+import type { Caller, ConnectOptions } from '../client/caller.ts'
 import { ClientError } from '../client/errors.ts'
+import type { Session } from '../client/methods.ts'
+import { allPages, type SessionFilter } from '../client/pages.ts'
 import { resolveRoots, type Roots } from '../platform/roots.ts'
 import type { CallOptions, CommandContext } from '../protocol/command.ts'
 import { faults } from './errors.ts'
-import { err } from './out.ts'
+import { err, sleep } from './out.ts'
 import type { Look } from './render.ts'
-import { isFullId, resolveTarget, splitTarget, type Candidate } from './target.ts'
+import { isFullId, resolveTarget, splitTarget } from './target.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -21,10 +23,14 @@ export interface Installation {
   readonly daemon: string
 }
 
+/** Standard input that someone else made non-blocking is asked again this often. */
+const INPUT_RETRY_MS = 5
+
 /** What a small build lacks is needed; nothing was done yet. */
 export class HandOver extends Error {}
 
-export class Cli implements CommandContext {
+/** `C` is the client of this build: a small one calls, the complete one also subscribes and attaches. */
+export class Cli<C extends Caller = Caller> implements CommandContext {
   readonly env: Environment
   readonly installation: Installation
   /** Starts a daemon; left out where a build must stay small. */
@@ -32,16 +38,18 @@ export class Cli implements CommandContext {
     | ((roots: Roots, env: Environment, installation: Installation, tell: (line: string) => void) => Promise<void>)
     | undefined
   /** The attach client; left out where a build must stay small. */
-  attacher: ((cli: Cli, sessionId: string) => Promise<number>) | undefined
+  attacher: ((sessionId: string) => Promise<number>) | undefined
   /** Plugin of the command that runs, for the message about a daemon without it. */
   plugin: string | undefined
   noStart = false
-  #client: Client | undefined
+  readonly #makeClient: new (options: ConnectOptions) => C
+  #client: C | undefined
   #roots: Roots | undefined
 
-  constructor(env: Environment, installation: Installation) {
+  constructor(env: Environment, installation: Installation, client: new (options: ConnectOptions) => C) {
     this.env = env
     this.installation = installation
+    this.#makeClient = client
   }
 
   get home(): string | undefined {
@@ -70,10 +78,10 @@ export class Cli implements CommandContext {
   }
 
   /** A client of the local daemon; nothing is dialled yet. */
-  get client(): Client {
+  get client(): C {
     if (this.#client === undefined) {
       checkFallback(this.roots)
-      this.#client = new Client({ env: this.env, socketPath: this.roots.daemonSocket })
+      this.#client = new this.#makeClient({ env: this.env, socketPath: this.roots.daemonSocket })
     }
     return this.#client
   }
@@ -84,7 +92,7 @@ export class Cli implements CommandContext {
 
   /** Makes sure that a daemon answers; starts one when that is allowed. */
   async ensureDaemon(): Promise<void> {
-    const client = this.client
+    const { client } = this
     try {
       await client.connect()
     } catch (failure) {
@@ -108,7 +116,11 @@ export class Cli implements CommandContext {
     const { host, target } = splitTarget(text)
     if (host !== undefined) checkHost(host)
     if (isFullId(target)) return target
-    return resolveTarget(target, (await this.call('session.list', null)) as Candidate[])
+    return resolveTarget(target, await this.sessions([]))
+  }
+
+  async sessions(filters: readonly SessionFilter[]): Promise<readonly Session[]> {
+    return await allPages((params) => this.call('session.list', params) as Promise<Session[]>, filters)
   }
 
   readInput(): Promise<string> {
@@ -124,7 +136,7 @@ export class Cli implements CommandContext {
 
   async attach(sessionId: string): Promise<number> {
     if (this.attacher === undefined) throw new Error('this build cannot attach')
-    return await this.attacher(this, sessionId)
+    return await this.attacher(sessionId)
   }
 
   resolvePath(base: string, path: string): string {
@@ -173,7 +185,7 @@ function readSome(buffer: Buffer): number {
     } catch (failure) {
       const { code } = failure as NodeJS.ErrnoException
       if (code === 'EOF') return 0
-      if (code === 'EAGAIN') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)
+      if (code === 'EAGAIN') sleep(INPUT_RETRY_MS)
       else throw faults.io_error({ what: 'standard input', problem: code ?? 'cannot be read' }, failure)
     }
   }

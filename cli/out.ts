@@ -4,7 +4,6 @@ import { writeSync } from 'node:fs'
 /** Whoever read our output left; the program ends quietly. */
 export class OutputClosed extends Error {}
 
-const sleeping = new Int32Array(new SharedArrayBuffer(4))
 // A full pipe that someone else made non-blocking is asked again this often.
 const FULL_RETRY_MS = 2
 
@@ -15,10 +14,15 @@ export function writeAll(fd: number, text: string | Uint8Array): void {
       bytes = bytes.subarray(writeSync(fd, bytes))
     } catch (failure) {
       const { code } = failure as NodeJS.ErrnoException
-      if (code === 'EAGAIN') Atomics.wait(sleeping, 0, 0, FULL_RETRY_MS)
+      if (code === 'EAGAIN') sleep(FULL_RETRY_MS)
       else if (code !== 'EINTR') throw new OutputClosed(code, { cause: failure })
     }
   }
+}
+
+/** Blocks the process. */
+export function sleep(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
 export const out = (text: string | Uint8Array): void => writeAll(1, text)

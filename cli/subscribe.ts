@@ -1,10 +1,11 @@
 /** pohunek subscribe: events as NDJSON lines until it is interrupted. */
+import type { Client } from '../client/client.ts'
 import { JSON_FLAG, type Command } from '../protocol/command.ts'
 import type { Cli } from './cli.ts'
 import { OutputClosed, out } from './out.ts'
 import { safeJson } from './run.ts'
 
-export const subscribeCommand = (cli: Cli): Command => ({
+export const subscribeCommand = (cli: Cli<Client>): Command => ({
   path: ['subscribe'],
   about: 'print events as they happen, one JSON object a line',
   arguments: [],

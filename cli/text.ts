@@ -4,7 +4,9 @@
 
 const UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 
-const PLAIN = /^[\u0020-\u007e]*$/
+// One code unit, one column: ASCII, the letters of Latin, Greek and Cyrillic, punctuation, arrows, box drawing. Anything
+// else needs graphemes, whose tables take longer to load than the rest of a command.
+const PLAIN = /^[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2190-\u21ff\u2500-\u259f]*$/
 
 const escaped = (character: string): string => {
   const code = character.codePointAt(0) as number
@@ -21,103 +23,33 @@ export const safeLine = (text: string): string => safeText(text).replaceAll('\n'
 export const safeStream = (text: string): string =>
   text.replaceAll('\r\n', '\n').replaceAll('\t', '    ').replace(UNSAFE, escaped)
 
-// Ranges of East Asian Wide, Fullwidth and emoji presentation, coarse where whole blocks are wide.
-const WIDE: readonly (readonly [number, number])[] = [
-  [0x1100, 0x115f],
-  [0x231a, 0x231b],
-  [0x2329, 0x232a],
-  [0x23e9, 0x23ec],
-  [0x23f0, 0x23f0],
-  [0x23f3, 0x23f3],
-  [0x25fd, 0x25fe],
-  [0x2614, 0x2615],
-  [0x2648, 0x2653],
-  [0x267f, 0x267f],
-  [0x2693, 0x2693],
-  [0x26a1, 0x26a1],
-  [0x26aa, 0x26ab],
-  [0x26bd, 0x26be],
-  [0x26c4, 0x26c5],
-  [0x26ce, 0x26ce],
-  [0x26d4, 0x26d4],
-  [0x26ea, 0x26ea],
-  [0x26f2, 0x26f3],
-  [0x26f5, 0x26f5],
-  [0x26fa, 0x26fa],
-  [0x26fd, 0x26fd],
-  [0x2705, 0x2705],
-  [0x270a, 0x270b],
-  [0x2728, 0x2728],
-  [0x274c, 0x274c],
-  [0x274e, 0x274e],
-  [0x2753, 0x2755],
-  [0x2757, 0x2757],
-  [0x2795, 0x2797],
-  [0x27b0, 0x27b0],
-  [0x27bf, 0x27bf],
-  [0x2b1b, 0x2b1c],
-  [0x2b50, 0x2b50],
-  [0x2b55, 0x2b55],
-  [0x2e80, 0x303e],
-  [0x3041, 0x33ff],
-  [0x3400, 0x4dbf],
-  [0x4e00, 0x9fff],
-  [0xa000, 0xa4cf],
-  [0xa960, 0xa97f],
-  [0xac00, 0xd7a3],
-  [0xf900, 0xfaff],
-  [0xfe10, 0xfe19],
-  [0xfe30, 0xfe6f],
-  [0xff00, 0xff60],
-  [0xffe0, 0xffe6],
-  [0x16fe0, 0x18aff],
-  [0x1b000, 0x1b2ff],
-  [0x1f004, 0x1f004],
-  [0x1f0cf, 0x1f0cf],
-  [0x1f18e, 0x1f18e],
-  [0x1f191, 0x1f19a],
-  [0x1f1e6, 0x1f265],
-  [0x1f300, 0x1f320],
-  [0x1f32d, 0x1f335],
-  [0x1f337, 0x1f37c],
-  [0x1f37e, 0x1f393],
-  [0x1f3a0, 0x1f3ca],
-  [0x1f3cf, 0x1f3d3],
-  [0x1f3e0, 0x1f3f0],
-  [0x1f3f4, 0x1f3f4],
-  [0x1f3f8, 0x1f43e],
-  [0x1f440, 0x1f440],
-  [0x1f442, 0x1f4fc],
-  [0x1f4ff, 0x1f53d],
-  [0x1f54b, 0x1f54e],
-  [0x1f550, 0x1f567],
-  [0x1f57a, 0x1f57a],
-  [0x1f595, 0x1f596],
-  [0x1f5a4, 0x1f5a4],
-  [0x1f5fb, 0x1f64f],
-  [0x1f680, 0x1f6c5],
-  [0x1f6cc, 0x1f6cc],
-  [0x1f6d0, 0x1f6d2],
-  [0x1f6d5, 0x1f6d7],
-  [0x1f6dc, 0x1f6df],
-  [0x1f6eb, 0x1f6ec],
-  [0x1f6f4, 0x1f6fc],
-  [0x1f7e0, 0x1f7eb],
-  [0x1f7f0, 0x1f7f0],
-  [0x1f90c, 0x1f93a],
-  [0x1f93c, 0x1f945],
-  [0x1f947, 0x1f9ff],
-  [0x1fa70, 0x1faff],
-  [0x20000, 0x2fffd],
-  [0x30000, 0x3fffd],
-]
+// Ranges of East Asian Wide, Fullwidth and emoji presentation, coarse where whole blocks are wide. Text, so that a command
+// that prints none of them does not pay for the table.
+const WIDE =
+  '1100-115f 231a-231b 2329-232a 23e9-23ec 23f0 23f3 25fd-25fe 2614-2615 2648-2653 267f 2693 26a1 26aa-26ab ' +
+  '26bd-26be 26c4-26c5 26ce 26d4 26ea 26f2-26f3 26f5 26fa 26fd 2705 270a-270b 2728 274c 274e 2753-2755 2757 ' +
+  '2795-2797 27b0 27bf 2b1b-2b1c 2b50 2b55 2e80-303e 3041-33ff 3400-4dbf 4e00-9fff a000-a4cf a960-a97f ' +
+  'ac00-d7a3 f900-faff fe10-fe19 fe30-fe6f ff00-ff60 ffe0-ffe6 16fe0-18aff 1b000-1b2ff 1f004 1f0cf 1f18e ' +
+  '1f191-1f19a 1f1e6-1f265 1f300-1f320 1f32d-1f335 1f337-1f37c 1f37e-1f393 1f3a0-1f3ca 1f3cf-1f3d3 ' +
+  '1f3e0-1f3f0 1f3f4 1f3f8-1f43e 1f440 1f442-1f4fc 1f4ff-1f53d 1f54b-1f54e 1f550-1f567 1f57a 1f595-1f596 ' +
+  '1f5a4 1f5fb-1f64f 1f680-1f6c5 1f6cc 1f6d0-1f6d2 1f6d5-1f6d7 1f6dc-1f6df 1f6eb-1f6ec 1f6f4-1f6fc ' +
+  '1f7e0-1f7eb 1f7f0 1f90c-1f93a 1f93c-1f945 1f947-1f9ff 1fa70-1faff 20000-2fffd 30000-3fffd'
+let wide: readonly (readonly [number, number])[] | undefined
+
+function wideRanges(): readonly (readonly [number, number])[] {
+  return (wide ??= WIDE.split(' ').map((range) => {
+    const [first = 0, last = first] = range.split('-').map((it) => Number.parseInt(it, 16))
+    return [first, last]
+  }))
+}
 
 function isWide(code: number): boolean {
+  const ranges = wideRanges()
   let low = 0
-  let high = WIDE.length - 1
+  let high = ranges.length - 1
   while (low <= high) {
     const middle = (low + high) >> 1
-    const [first, last] = WIDE[middle] as readonly [number, number]
+    const [first, last] = ranges[middle] as readonly [number, number]
     if (code < first) high = middle - 1
     else if (code > last) low = middle + 1
     else return true
@@ -126,11 +58,10 @@ function isWide(code: number): boolean {
 }
 
 let graphemes: Intl.Segmenter | undefined
-const ZERO = /^[\p{M}\u200b-\u200f\u2060\ufeff]+$/u
 
 function clusterWidth(cluster: string): number {
   const code = cluster.codePointAt(0) as number
-  if (ZERO.test(cluster)) return 0
+  if (/^[\p{M}\u200b-\u200f\u2060\ufeff]+$/u.test(cluster)) return 0
   // A variation selector 16 asks for the emoji form, which is two columns.
   return isWide(code) || cluster.includes('\ufe0f') ? 2 : 1
 }

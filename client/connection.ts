@@ -10,6 +10,7 @@ import { V3, dependsOnVersion, fromV3, paramsForV3 } from './v3.ts'
 
 // Listen queues are short while a daemon starts; a full one refuses with EAGAIN and is tried again.
 const BUSY_RETRY_MS = 10
+const READ_BYTES = 65_536
 
 type Line = Record<string, unknown>
 interface Waiter {
@@ -17,37 +18,45 @@ interface Waiter {
   reject(failure: unknown): void
 }
 
-/** Opens a socket within `timeoutMs`. Throws daemon_unreachable; the cause carries the system's code. */
-export async function openSocket(path: string, timeoutMs: number = CLIENT_CONNECT_MS): Promise<Socket> {
-  const end = monotonicMs() + timeoutMs
+/**
+ * Opens a socket within `timeoutMs`; a unix socket connects or refuses at once, only a full queue is waited for. What
+ * arrives goes to `take` and is valid until it returns. Throws daemon_unreachable; the cause carries the system's code.
+ */
+export async function openSocket(
+  path: string,
+  timeoutMs: number = CLIENT_CONNECT_MS,
+  take?: (bytes: Buffer) => void,
+): Promise<Socket> {
+  let end: number | undefined
   for (;;) {
-    const left = end - monotonicMs()
     try {
-      return await tryOpen(path, left)
+      return await tryOpen(path, take)
     } catch (failure) {
       const code = (failure as NodeJS.ErrnoException).code
-      if (code === 'EAGAIN' && left > BUSY_RETRY_MS) await pause(BUSY_RETRY_MS)
+      end ??= monotonicMs() + timeoutMs
+      if (code === 'EAGAIN' && end - monotonicMs() > BUSY_RETRY_MS) await pause(BUSY_RETRY_MS)
       else throw clientError('daemon_unreachable', { socket: path, problem: connectProblem(code) }, failure)
     }
   }
 }
 
-function tryOpen(path: string, timeoutMs: number): Promise<Socket> {
+function tryOpen(path: string, take: ((bytes: Buffer) => void) | undefined): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = dial(path)
-    const timer = after(timeoutMs, () => {
-      socket.destroy()
-      reject(Object.assign(new Error('timed out'), { code: 'ETIMEDOUT' }))
-    })
-    socket.once('error', (failure) => {
-      timer[Symbol.dispose]()
-      reject(failure)
-    })
-    socket.once('connect', () => {
-      timer[Symbol.dispose]()
-      socket.removeAllListeners('error')
-      resolve(socket)
-    })
+    // Read into one buffer: the stream's own way loads and runs much that a short command does not need.
+    const buffer = take === undefined ? undefined : Buffer.allocUnsafeSlow(READ_BYTES)
+    const onread =
+      buffer === undefined
+        ? undefined
+        : {
+            buffer,
+            callback: (bytes: number): boolean => {
+              take?.(buffer.subarray(0, bytes))
+              return true
+            },
+          }
+    const socket = dial(onread === undefined ? { path } : { path, onread })
+    socket.on('error', reject)
+    socket.on('connect', () => resolve(socket))
   })
 }
 
@@ -55,7 +64,7 @@ function connectProblem(code: string | undefined): string {
   if (code === 'ENOENT') return 'there is no socket'
   if (code === 'ECONNREFUSED') return 'nothing listens'
   if (code === 'EACCES' || code === 'EPERM') return 'permission denied'
-  return code === 'ETIMEDOUT' ? 'it did not accept in time' : (code ?? 'it cannot be opened')
+  return code === 'EAGAIN' ? 'it did not accept in time' : (code ?? 'it cannot be opened')
 }
 
 export interface RequestOptions {
@@ -74,16 +83,24 @@ export class Connection {
   #version: number | undefined
   #sent = 0
 
-  /** `version` pins the requests of a connection that copies another one's selected version. */
-  constructor(socket: Socket, origin: Origin | undefined, version?: number) {
+  private constructor(socket: Socket, origin: Origin | undefined, version: number | undefined) {
     this.#socket = socket
     this.#origin = origin
     this.#version = version
-    socket.on('data', (chunk: Buffer) => this.#take(chunk))
     socket.on('error', (failure) =>
       this.#fail(clientError('framing', { problem: 'the connection to the daemon broke' }, failure)),
     )
     socket.on('close', () => this.#fail(clientError('framing', { problem: 'the daemon closed the connection' })))
+  }
+
+  /** `version` pins the requests of a connection that copies another one's selected version. Throws daemon_unreachable. */
+  static async open(path: string, timeoutMs: number, origin: Origin | undefined, version?: number): Promise<Connection> {
+    // Nothing is read before the next turn of the loop, and by then the connection is there.
+    const to: { take: (bytes: Buffer) => void } = { take: () => undefined }
+    const socket = await openSocket(path, timeoutMs, (bytes) => to.take(bytes))
+    const it = new Connection(socket, origin, version)
+    to.take = (bytes) => it.#take(bytes)
+    return it
   }
 
   get version(): number | undefined {
@@ -186,7 +203,7 @@ export class Connection {
 
   #take(chunk: Buffer): void {
     try {
-      this.#lines.push(chunk)
+      this.#lines.push(Buffer.from(chunk))
       for (let line = this.#lines.next(); line !== undefined; line = this.#lines.next()) {
         const value: unknown = JSON.parse(Buffer.from(line.buffer, line.byteOffset, line.byteLength).toString())
         if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('not an object')

@@ -13,6 +13,7 @@ import { parse } from '../cli/parse.ts'
 import { execute, EXIT_OK, EXIT_USAGE, failUsage } from '../cli/run.ts'
 import { serviceCommands } from '../cli/service-commands.ts'
 import { subscribeCommand } from '../cli/subscribe.ts'
+import { Client } from '../client/client.ts'
 import { commands as sessions } from '../plugins/sessions/commands.ts'
 import { commands as system } from '../plugins/system/commands.ts'
 import type { Command } from '../protocol/command.ts'
@@ -21,8 +22,8 @@ declare const POHUNEK_LOAD_ONLY: boolean | undefined
 declare const __dirname: string
 
 async function run(argv: readonly string[]): Promise<number> {
-  const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') })
-  cli.attacher = attach
+  const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') }, Client)
+  cli.attacher = (id) => attach(cli, id)
   cli.starter = startDaemon
   const commands: Command[] = [
     ...sessions,

@@ -1,15 +1,16 @@
 /**
- * The CLI's hot path: everyday commands in one small bundle that loads little more than files and sockets. Whatever it does not recognise at once it hands to the complete CLI beside it.
+ * The CLI's hot path: everyday commands in one small bundle that loads little more than files and sockets. Whatever it
+ * does not recognise at once it hands to the complete CLI beside it.
  */
 import { dirname, join } from 'node:path'
 import { Cli, HandOver } from '../cli/cli.ts'
 import { leave } from '../cli/out.ts'
-import { parse } from '../cli/parse.ts'
-import { execute, isRunnable } from '../cli/run.ts'
+import { parsePlain } from '../cli/plain.ts'
+import { execute } from '../cli/run.ts'
+import { Caller } from '../client/caller.ts'
 import { commands as sessions } from '../plugins/sessions/commands.ts'
 import { health } from '../plugins/system/commands.ts'
 
-declare const POHUNEK_LOAD_ONLY: boolean | undefined
 declare const require: (path: string) => unknown
 declare const __dirname: string
 
@@ -17,11 +18,11 @@ declare const __dirname: string
 const ELSEWHERE = ['attach', 'stdin', 'input-stdin'] as const
 
 async function main(argv: readonly string[]): Promise<void> {
-  const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') })
-  const parsed = parse([...sessions, health], argv)
-  if (isRunnable(parsed) && !ELSEWHERE.some((flag) => parsed.input.has(flag))) {
+  const plain = parsePlain([...sessions, health], argv)
+  if (plain !== undefined && !ELSEWHERE.some((flag) => plain.input.has(flag))) {
+    const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') }, Caller)
     try {
-      leave(await execute(cli, parsed))
+      leave(await execute(cli, plain))
     } catch (failure) {
       if (!(failure instanceof HandOver)) throw failure
     }
@@ -29,6 +30,4 @@ async function main(argv: readonly string[]): Promise<void> {
   require(join(__dirname, 'pohunek-full.cjs'))
 }
 
-// The code cache holds what ran before it was made.
-if (typeof POHUNEK_LOAD_ONLY === 'undefined') void main(process.argv.slice(2))
-else parse(sessions, ['session', 'list', '--json'])
+void main(process.argv.slice(2))

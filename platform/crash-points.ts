@@ -51,10 +51,11 @@ export const DAEMON_CRASH_POINTS = [
 ] as const
 
 const JOURNAL_PHASES = ['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted'] as const
-const JOURNAL_STEPS = ['before', 'staged', 'after'] as const
+const JOURNAL_STEPS = ['worker.journal.before', 'worker.journal.staged', 'worker.journal.after'] as const
+type JournalPhase = (typeof JOURNAL_PHASES)[number]
+type JournalStep = (typeof JOURNAL_STEPS)[number]
 
-/** In the worker: each journal write, the start of the program, and its end. */
-export const WORKER_CRASH_POINTS = [
+const WORKER_POINTS = [
   'worker.socket.before',
   'worker.socket.after',
   'worker.ready',
@@ -67,14 +68,20 @@ export const WORKER_CRASH_POINTS = [
   'worker.end.swept',
   'worker.end.told',
   'worker.leave',
-  ...JOURNAL_PHASES.flatMap((phase) => JOURNAL_STEPS.map((step) => `worker.journal.${phase}.${step}` as const)),
 ] as const
 
-export type CrashPoint = (typeof DAEMON_CRASH_POINTS)[number] | (typeof WORKER_CRASH_POINTS)[number]
+/** In the worker: the start of the program, its end, and each journal write by its phase. */
+export const workerCrashPoints = (): string[] => [
+  ...WORKER_POINTS,
+  ...JOURNAL_STEPS.flatMap((step) => JOURNAL_PHASES.map((phase) => `${step}.${phase}`)),
+]
+
+export type CrashPoint = (typeof DAEMON_CRASH_POINTS)[number] | (typeof WORKER_POINTS)[number]
 
 /** Ends this process with SIGKILL when POHUNEK_CRASH_AT=<name>[:<n>] names this point, at the n-th time. */
-export function crashPoint(name: CrashPoint): void {
-  if (typeof POHUNEK_CRASH_POINTS !== 'undefined' && POHUNEK_CRASH_POINTS) reached(name)
+export function crashPoint(name: CrashPoint | JournalStep, phase?: JournalPhase): void {
+  if (typeof POHUNEK_CRASH_POINTS !== 'undefined' && POHUNEK_CRASH_POINTS)
+    reached(phase === undefined ? name : `${name}.${phase}`)
 }
 
 let passed = 0

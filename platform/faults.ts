@@ -44,7 +44,8 @@ export const platformFaults = catalogue({
   service_manager_environment_unavailable: {
     class: 'runtime',
     say: (d: { problem: string }) => `the service manager of this user cannot be used: ${d.problem}`,
-    recover: 'log in through a session with a systemd user manager (systemctl --user status), or go on without a service',
+    recover:
+      'log in through a session with a systemd user manager (systemctl --user status), or go on without a service',
   },
   service_environment_invalid: {
     class: 'configuration',

@@ -69,6 +69,8 @@ export interface CommandContext {
   call(method: string, params: unknown, options?: CallOptions): Promise<unknown>
   /** Session id behind a target: an id, `local/<id>`, a unique display name or a unique id prefix. */
   session(target: string): Promise<string>
+  /** All sessions that match every filter of session.list, however many, ordered by the daemon. */
+  sessions(filters: readonly unknown[]): Promise<readonly unknown[]>
   /** All of standard input as UTF-8. */
   readInput(): Promise<string>
   /** Attaches this terminal; answers the exit code of the attach contract. */

@@ -66,7 +66,7 @@ export function catalogue<const S extends Record<string, FaultSpec<never>>>(
 }
 
 /** Codes every method may answer (contract/methods.md, conventions). */
-export const coreFaults = catalogue({
+export const coreFaults = /* @__PURE__ */ catalogue({
   bad_request: { class: 'daemon', say: (d: { problem: string }) => d.problem },
   method_not_found: { class: 'daemon', say: (d: { method: string }) => `method not found: ${d.method}` },
   version_mismatch: {

@@ -10,6 +10,8 @@ const bundled = await build({
   absWorkingDir: root,
   stdin: {
     contents: `${names.map((n) => `export { default as ${n} } from './plugins/${n}/contract.ts'`).join('\n')}
+export * as types from './plugins/sessions/types.ts'
+export * as scalars from './protocol/scalars.ts'
 export { coreFaults } from './protocol/fault.ts'
 export * as version from './protocol/version.ts'`,
     resolveDir: root,
@@ -23,35 +25,46 @@ export * as version from './protocol/version.ts'`,
 const source = bundled.outputFiles[0].text
 const loaded = await import(`data:text/javascript;base64,${Buffer.from(source).toString('base64')}`)
 
+/** Shared schemas by name: printed once below, named everywhere else. */
+const named = new Map(
+  Object.entries({ ...loaded.scalars, ...loaded.types }).flatMap(([name, it]) => (/^[A-Z][a-z]/.test(name) && it?.kind === 'schema' ? [[it, name]] : [])),
+)
+const used = new Set()
+
 /** A valibot schema in a short TypeScript-like notation. */
 function shape(schema, depth = 0) {
+  const name = named.get(schema)
+  if (name !== undefined && depth >= 0) {
+    used.add(schema)
+    return name
+  }
   switch (schema.type) {
     case 'object':
     case 'strict_object':
     case 'loose_object': {
       const keys = Object.entries(schema.entries).map(([key, entry]) => {
         const optional = entry.type === 'optional'
-        return `${key}${optional ? '?' : ''}: ${shape(optional ? entry.wrapped : entry, depth + 1)}`
+        return `${key}${optional ? '?' : ''}: ${shape(optional ? entry.wrapped : entry, Math.abs(depth) + 1)}`
       })
       const inner = keys.join(', ')
       return schema.type === 'strict_object' ? `strict {${inner}}` : `{${inner}}`
     }
     case 'array':
-      return `${shape(schema.item, depth + 1)}[]`
+      return `${shape(schema.item, Math.abs(depth) + 1)}[]`
     case 'optional':
-      return shape(schema.wrapped, depth)
+      return shape(schema.wrapped, Math.abs(depth))
     case 'nullable':
     case 'nullish':
-      return `${shape(schema.wrapped, depth)} | null`
+      return `${shape(schema.wrapped, Math.abs(depth))} | null`
     case 'picklist':
-      return schema.options.join(' \\| ')
+      return schema.options.join(' | ')
     case 'literal':
       return JSON.stringify(schema.literal)
     case 'variant':
     case 'union':
-      return schema.options.map((it) => shape(it, depth + 1)).join(' \\| ')
+      return schema.options.map((it) => shape(it, Math.abs(depth) + 1)).join(' | ')
     case 'record':
-      return `{[key]: ${shape(schema.value, depth + 1)}}`
+      return `{[key]: ${shape(schema.value, Math.abs(depth) + 1)}}`
     default: {
       const checks = (schema.pipe ?? []).filter((it) => it.kind === 'validation').map((it) => it.type)
       const minimum = (schema.pipe ?? []).find((it) => it.type === 'min_value')?.requirement
@@ -89,10 +102,35 @@ for (const name of names) {
   }
   if (Object.keys(it.events).length > 0) {
     out.push(`### Events of \`${name}\``, '', '| event | payload | when |', '| --- | --- | --- |')
-    for (const [event, spec] of Object.entries(it.events)) out.push(`| ${event} | ${shape(spec.payload).replaceAll('|', '\\|').replaceAll('\\\\|', '\\|').slice(0, 120)} | ${spec.about} |`)
+    for (const [event, spec] of Object.entries(it.events)) out.push(`| ${event} | ${shape(spec.payload).replaceAll('|', '\\|')} | ${spec.about} |`)
     out.push('')
   }
 }
+out.push('## Types', '')
+// Printing a type can name further ones.
+const printed = new Set()
+const lines = []
+for (let more = true; more; ) {
+  more = false
+  for (const schema of [...used].filter((it) => !printed.has(it))) {
+    printed.add(schema)
+    more = true
+    lines.push(`- **${named.get(schema)}**: ${shape(schema, -1)}`)
+  }
+}
+out.push(...lines.sort(), '')
+out.push('## Error codes', '', '| code | class | raised by |', '| --- | --- | --- |')
+const codes = new Map(Object.values(loaded.coreFaults).map((it) => [it.code, { class: it.class, by: ['any method'] }]))
+for (const name of names) {
+  for (const [method, spec] of Object.entries(loaded[name].methods)) {
+    for (const fault of spec.faults) {
+      const entry = codes.get(fault.code) ?? { class: fault.class, by: [] }
+      if (!entry.by.includes(method)) entry.by.push(method)
+      codes.set(fault.code, entry)
+    }
+  }
+}
+for (const [code, it] of [...codes].sort(([a], [b]) => (a < b ? -1 : 1))) out.push(`| ${code} | ${it.class} | ${it.by.length > 6 ? `${it.by.slice(0, 5).join(', ')} and ${it.by.length - 5} more` : it.by.join(', ')} |`)
 const text = `${out.join('\n').trimEnd()}\n`
 const file = join(root, 'docs/protocol.md')
 if (process.argv.includes('--check')) {

@@ -78,7 +78,8 @@ export class JournalFile {
    * need not be, since none of them survives one. Throws WorkerFailure `runtime_fault`; the last journal stays then.
    */
   write(journal: Journal, durable: boolean): void {
-    crashPoint(`worker.journal.${journal.phase}.before`)
+    const { phase } = journal
+    crashPoint('worker.journal.before', phase)
     const temporary = `${this.path}.tmp`
     try {
       const fd = fs.openSync(temporary, 'w', 0o600)
@@ -88,12 +89,12 @@ export class JournalFile {
       } finally {
         fs.closeSync(fd)
       }
-      crashPoint(`worker.journal.${journal.phase}.staged`)
+      crashPoint('worker.journal.staged', phase)
       fs.renameSync(temporary, this.path)
     } catch (failure) {
       const { code = 'unknown' } = failure as NodeJS.ErrnoException
       throw new WorkerFailure('runtime_fault', `the worker's journal cannot be written (${code})`, true)
     }
-    crashPoint(`worker.journal.${journal.phase}.after`)
+    crashPoint('worker.journal.after', phase)
   }
 }

@@ -42,7 +42,7 @@ type Phase =
   | { readonly at: 'gap' }
 
 /** Attaches to a target as typed by the user; answers the exit code. */
-export async function attachTo(cli: Cli, target: string): Promise<number> {
+export async function attachTo(cli: Cli<Client>, target: string): Promise<number> {
   let id: string
   try {
     id = await cli.session(target)
@@ -53,7 +53,7 @@ export async function attachTo(cli: Cli, target: string): Promise<number> {
   return await attach(cli, id)
 }
 
-export async function attach(cli: Cli, sessionId: string): Promise<number> {
+export async function attach(cli: Cli<Client>, sessionId: string): Promise<number> {
   const { reconnect, problems } = loadAttachConfig(cli.roots.config)
   for (const problem of problems) say(`warning: attach.conf: ${problem}`)
   const client = new AttachClient(cli.client, reconnect, cli)

@@ -46,7 +46,6 @@ export function daemonUnitFile({ executable, environment }: DaemonUnit): string 
 
 /** One word of a unit file: C escapes inside double quotes, `%` doubled. */
 function quoted(text: string): string {
-  // eslint-disable-next-line no-control-regex -- exactly those
   if (/[\x00-\x1f\x7f]/.test(text)) throw new Error(`a control character in ${JSON.stringify(text)}`)
   return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%')}"`
 }

@@ -6,8 +6,9 @@ import { setMaxListeners } from 'node:events'
 import { createRequire } from 'node:module'
 import type * as DBus from 'dbus-next'
 import type { Timing } from '../timing.ts'
+import { ManagerUnavailable, SYSTEMD, isRefusal, translated } from './systemd-answers.ts'
 
-const NAME = 'org.freedesktop.systemd1'
+const NAME = SYSTEMD
 const PATH = '/org/freedesktop/systemd1'
 const MANAGER = `${NAME}.Manager`
 const PROPERTIES = 'org.freedesktop.DBus.Properties'
@@ -18,51 +19,6 @@ export const SERVICE = `${NAME}.Service`
 const CALL_MS = 10_000
 /** Results of jobs that ended before their caller knew their name; a burst is far below. */
 const MAX_EARLY = 256
-
-/** The manager, or the bus to it, did not answer: nothing is known, and what was asked for may have happened or not. */
-export class ManagerUnavailable extends Error {
-  override readonly name = 'ManagerUnavailable'
-}
-
-/** The manager refused. `type` is the D-Bus error name. */
-export class ManagerRefusal extends Error {
-  override readonly name = 'ManagerRefusal'
-  readonly type: string
-
-  constructor(type: string, text: string) {
-    super(text)
-    this.type = type
-  }
-}
-
-/** Errors with which the bus tells that no manager is behind the name. */
-const NOBODY = /^org\.freedesktop\.DBus\.Error\.(ServiceUnknown|NameHasNoOwner|NoReply|Disconnected|Spawn\.)/
-
-/**
- * Socket of the session bus: as $DBUS_SESSION_BUS_ADDRESS says, else where a user manager puts it. Undefined when there
- * is none we can use. Pure.
- */
-export function busSocket(env: Readonly<Record<string, string | undefined>>): string | undefined {
-  const { DBUS_SESSION_BUS_ADDRESS: address, XDG_RUNTIME_DIR: runtime } = env
-  if (address === undefined || address === '') return runtime ? `${runtime}/bus` : undefined
-  for (const one of address.split(';')) {
-    const [, list = ''] = /^unix:(.*)$/.exec(one) ?? []
-    for (const pair of list.split(',')) {
-      const [, key, value = ''] = /^(path|abstract)=(.+)$/.exec(pair) ?? []
-      const plain = decode(value)
-      if (key !== undefined && plain !== undefined) return key === 'path' ? plain : `\0${plain}`
-    }
-  }
-  return undefined
-}
-
-function decode(value: string): string | undefined {
-  try {
-    return decodeURIComponent(value)
-  } catch {
-    return undefined // not an escape of the D-Bus specification
-  }
-}
 
 export interface ManagerOptions {
   /** See busSocket. */
@@ -149,7 +105,12 @@ export class SystemdManager implements Disposable {
     return new (dbus().Variant)(signature, value)
   }
 
-  async #ended(result: Promise<JobResult>, lost: AbortSignal, deadlineMs: number, signal?: AbortSignal): Promise<JobResult | 'late'> {
+  async #ended(
+    result: Promise<JobResult>,
+    lost: AbortSignal,
+    deadlineMs: number,
+    signal?: AbortSignal,
+  ): Promise<JobResult | 'late'> {
     const abort = signal === undefined ? lost : AbortSignal.any([signal, lost])
     abort.throwIfAborted()
     let timer: Disposable | undefined
@@ -175,7 +136,10 @@ export class SystemdManager implements Disposable {
     body: readonly unknown[],
   ): Promise<unknown[]> {
     const link = await this.#connected()
-    return this.#send(link, new (dbus().Message)({ destination: NAME, path, interface: iface, member, signature, body: [...body] }))
+    return this.#send(
+      link,
+      new (dbus().Message)({ destination: NAME, path, interface: iface, member, signature, body: [...body] }),
+    )
   }
 
   async #send({ bus, lost }: Link, message: DBus.Message): Promise<unknown[]> {
@@ -190,7 +154,10 @@ export class SystemdManager implements Disposable {
         )
         giveUp = () => reject(lost.reason as Error)
         lost.addEventListener('abort', giveUp, { once: true })
-        bus.call(message).then((reply) => resolve(reply?.body ?? []), (failure: unknown) => reject(translated(failure)))
+        bus.call(message).then(
+          (reply) => resolve(reply?.body ?? []),
+          (failure: unknown) => reject(translated(failure)),
+        )
       })
     } finally {
       timer?.[Symbol.dispose]()
@@ -241,7 +208,11 @@ export class SystemdManager implements Disposable {
         bus.on('connect', resolve)
       })
       const rule = `type='signal',sender='${NAME}',interface='${MANAGER}',member='JobRemoved',path='${PATH}'`
-      const daemon = { destination: 'org.freedesktop.DBus', path: '/org/freedesktop/DBus', interface: 'org.freedesktop.DBus' }
+      const daemon = {
+        destination: 'org.freedesktop.DBus',
+        path: '/org/freedesktop/DBus',
+        interface: 'org.freedesktop.DBus',
+      }
       await Promise.all([
         this.#send(link, new Message({ ...daemon, member: 'AddMatch', signature: 's', body: [rule] })),
         // Without it the manager tells no signals to anybody.
@@ -270,16 +241,6 @@ export class SystemdManager implements Disposable {
 export interface Job {
   /** The job's result, or 'late' when it has none after `deadlineMs`. Rejects with the signal's reason, or when the bus is lost. */
   ended(deadlineMs: number, signal?: AbortSignal): Promise<JobResult | 'late'>
-}
-
-export const isRefusal = (failure: unknown, name: string): boolean =>
-  failure instanceof ManagerRefusal && failure.type === `${NAME}.${name}`
-
-function translated(failure: unknown): Error {
-  if (failure instanceof ManagerUnavailable) return failure
-  const { type, message: text } = failure as { type?: string; message: string }
-  if (type === undefined) return new ManagerUnavailable(text, { cause: failure })
-  return NOBODY.test(type) ? new ManagerUnavailable(text, { cause: failure }) : new ManagerRefusal(type, text)
 }
 
 const message = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure))

@@ -7,7 +7,8 @@ import type { Roots } from '../roots.ts'
 import { serviceNamespace } from '../service-namespace.ts'
 import type { Timing } from '../timing.ts'
 import { daemonUnitFile, serviceEnvironment } from './daemon-unit.ts'
-import { ManagerRefusal, ManagerUnavailable, SERVICE, SystemdManager, UNIT, busSocket } from './systemd-bus.ts'
+import { ManagerRefusal, ManagerUnavailable, busSocket } from './systemd-answers.ts'
+import { SERVICE, SystemdManager, UNIT } from './systemd-bus.ts'
 import { daemonUnit } from './systemd-unit.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -75,7 +76,10 @@ export class SystemdService implements Disposable {
    * Writes and enables the unit and has it run what the file says: started, or restarted when the file changed.
    * `beforeStart` clears the way once everything else is done. A first installation that does not start is taken back.
    */
-  async install(executable: string, beforeStart: (status: ServiceStatus) => Promise<void>): Promise<ServiceStatus & { changed: boolean }> {
+  async install(
+    executable: string,
+    beforeStart: (status: ServiceStatus) => Promise<void>,
+  ): Promise<ServiceStatus & { changed: boolean }> {
     return this.#asking(async () => {
       const before = await this.status()
       const text = await this.#text(executable)
@@ -130,7 +134,8 @@ export class SystemdService implements Disposable {
     if (result === 'done') return
     const path = await this.#systemd.unit(this.unit)
     const status = path === undefined ? undefined : await this.#systemd.property(path, SERVICE, 'ExecMainStatus')
-    const problem = result === 'late' ? `it was not ready within ${START_MS} ms` : `${result}, exit status ${String(status)}`
+    const problem =
+      result === 'late' ? `it was not ready within ${START_MS} ms` : `${result}, exit status ${String(status)}`
     throw platformFaults.service_failed({ unit: this.unit, what: 'start', problem })
   }
 

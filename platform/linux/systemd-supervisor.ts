@@ -18,19 +18,18 @@ import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, Supervisor, WorkerJob } from '../supervisor.ts'
 import type { Timing } from '../timing.ts'
 import { JobFiles, type JobRecord } from './job-file.ts'
-import { ManagerRefusal, ManagerUnavailable, SERVICE, SystemdManager, UNIT, isRefusal, type Job } from './systemd-bus.ts'
+import { ManagerRefusal, ManagerUnavailable, isRefusal } from './systemd-answers.ts'
+import { SystemdManager, type Job } from './systemd-bus.ts'
+import { UnitReader } from './systemd-units.ts'
 import {
   canOpenFiles,
   definitionProblem,
   judgeRecord,
-  judgeUnit,
   parseWorkerUnit,
   sessionsSlice,
-  startFailure,
   transientUnit,
   workerPattern,
   workerUnit,
-  type UnitFacts,
 } from './systemd-unit.ts'
 
 /** After SIGKILL a unit is gone at once unless the kernel holds a process in an uninterruptible call. */
@@ -39,7 +38,6 @@ const KILL_WAIT_MS = 10_000
 const MANAGER_MARGIN_MS = 2_000
 /** Units asked about at a time; the answers are small. */
 const CONCURRENCY = 16
-const MAIN_PID_READS = 3
 const SIGKILL = 9
 
 export interface SystemdOptions {
@@ -61,15 +59,11 @@ export interface SystemdOptions {
   callMs?: number
 }
 
-interface Inspected {
-  unit: UnitFacts
-  status: JobState
-}
-
 export class SystemdSupervisor implements Supervisor {
   readonly kind = 'systemd'
   readonly #options: SystemdOptions
   readonly #systemd: SystemdManager
+  readonly #units: UnitReader
   readonly #files: JobFiles
   readonly #closing = new AbortController()
   readonly #starting = new Set<Promise<unknown>>()
@@ -80,6 +74,7 @@ export class SystemdSupervisor implements Supervisor {
     this.#files = new JobFiles(options.state, 'units')
     const { bus: socket, clock, callMs } = options
     this.#systemd = new SystemdManager({ socket, clock, ...(callMs === undefined ? {} : { callMs }) })
+    this.#units = new UnitReader(this.#systemd, options)
     this.#ready = options.ready
   }
 
@@ -102,9 +97,10 @@ export class SystemdSupervisor implements Supervisor {
   async list(): Promise<{ job: WorkerJob; status: JobState }[]> {
     return this.#asking(async () => {
       const { namespace } = this.#options
-      const [units] = (await this.#systemd.manager('ListUnitsByPatterns', 'asas', [[], [workerPattern(namespace)]])) as [
-        (readonly string[])[],
-      ]
+      const [units] = (await this.#systemd.manager('ListUnitsByPatterns', 'asas', [
+        [],
+        [workerPattern(namespace)],
+      ])) as [(readonly string[])[]]
       const names = [
         ...units.map(([name = '']) => name),
         ...this.#files.list().map(({ job }) => workerUnit(namespace, job)),
@@ -208,14 +204,15 @@ export class SystemdSupervisor implements Supervisor {
     try {
       const result = await started.ended(readyMs, signal)
       if (result === 'late') throw platformFaults.worker_connect_failed({ waitedMs: readyMs, log })
-      if (result !== 'done') throw await this.#whyNot(job, name, log)
-      const found = await this.#inspect(job)
+      if (result !== 'done') throw await this.#units.whyNotReady(job, readyMs, log)
+      const found = await this.#units.read(job)
       if (found?.status.state === 'running') {
         const { process } = found.status
         this.#files.write({ ...record, pid: process.pid, start_identity: process.startIdentity })
         return process
       }
-      if (found?.status.state === 'mismatch') throw platformFaults.worker_operation_failed({ problem: found.status.reason })
+      if (found?.status.state === 'mismatch')
+        throw platformFaults.worker_operation_failed({ problem: found.status.reason })
       throw platformFaults.worker_exited_before_ready({ how: 'it ended as soon as it was ready', log })
     } catch (failure) {
       await this.#undo(job, name)
@@ -234,25 +231,10 @@ export class SystemdSupervisor implements Supervisor {
       : 'environment'
   }
 
-  /** The Fault for a worker that ended before it was ready. */
-  async #whyNot(job: WorkerJob, name: string, log: string): Promise<Fault> {
-    const { readyMs = WORKER_CONNECT_MS } = this.#options
-    const path = await this.#systemd.unit(name)
-    if (path === undefined) return platformFaults.worker_exited_before_ready({ how: 'its unit is gone', log })
-    const [result, code, status, commands] = await Promise.all(
-      ['Result', 'ExecMainCode', 'ExecMainStatus', 'ExecStart'].map((it) => this.#systemd.property(path, SERVICE, it)),
-    )
-    const why = startFailure({ result: result as string, code: code as number, status: status as number })
-    if (why === 'timeout') return platformFaults.worker_connect_failed({ waitedMs: readyMs, log })
-    if (why !== 'exec') return platformFaults.worker_exited_before_ready({ how: why.how, log })
-    const executable = (commands as [string][])[0]?.[0] ?? job.sessionId
-    return platformFaults.spawn_failed({ executable, problem: 'the service manager cannot execute it' })
-  }
-
   /** Ends what came of a failed start. What cannot be done now, because the manager is away, the next listing finds. */
   async #undo(job: WorkerJob, name: string): Promise<void> {
     try {
-      const found = await this.#inspect(job)
+      const found = await this.#units.read(job)
       // The unit is new and ours by its definition; its process may not yet have come as far as its own arguments.
       if (found !== undefined && definitionProblem(job, found.unit) === undefined) await this.#end(name, 0)
       this.#files.remove(job) // 3
@@ -293,7 +275,7 @@ export class SystemdSupervisor implements Supervisor {
     const stored = this.#files.read(job)
     if (stored !== undefined && 'damaged' in stored) return { state: 'mismatch', reason: stored.damaged }
     if (stored !== undefined && this.#isOfEarlierBoot(job)) return { state: 'ended' }
-    const found = await this.#inspect(job)
+    const found = await this.#units.read(job)
     return stored === undefined
       ? (found?.status ?? { state: 'absent' })
       : judgeRecord(stored.record, found, this.#options.processes)
@@ -302,46 +284,6 @@ export class SystemdSupervisor implements Supervisor {
   #isOfEarlierBoot(job: WorkerJob): boolean {
     const stored = this.#files.read(job)
     return stored !== undefined && 'record' in stored && stored.record.boot_id !== this.#options.processes.bootId()
-  }
-
-  /** Undefined when the manager has no such unit. */
-  async #inspect(job: WorkerJob): Promise<Inspected | undefined> {
-    const systemd = this.#systemd
-    const { processes } = this.#options
-    const path = await systemd.unit(workerUnit(this.#options.namespace, job))
-    if (path === undefined) return undefined
-    try {
-      const [loadState, commands, main] = await Promise.all([
-        systemd.property(path, UNIT, 'LoadState'),
-        systemd.property(path, SERVICE, 'ExecStart'),
-        this.#mainProcess(path),
-      ])
-      const unit: UnitFacts = {
-        loadState: loadState as string,
-        activeState: (await systemd.property(path, UNIT, 'ActiveState')) as string,
-        commands: (commands as [string, string[]][]).map(([program, argv]) => ({ path: program, argv })),
-      }
-      return { unit, status: judgeUnit(job, unit, main, processes) }
-    } catch (failure) {
-      // It was unloaded between two questions.
-      if (failure instanceof ManagerRefusal && /UnknownObject|NoSuchUnit|UnknownInterface|UnknownMethod/.test(failure.type))
-        return undefined
-      throw failure
-    }
-  }
-
-  /** The main process while the manager names it: a pid that it still names after the look was not given away meanwhile. */
-  async #mainProcess(path: string): Promise<ProcessIdentity | undefined> {
-    const named = async (): Promise<number> => (await this.#systemd.property(path, SERVICE, 'MainPID')) as number
-    let pid = await named()
-    for (let read = 0; read < MAIN_PID_READS && pid > 0; read++) {
-      const identity = this.#options.processes.identify(pid)
-      const before = pid
-      pid = await named()
-      if (pid === before && identity !== undefined) return identity
-    }
-    if (pid > 0) throw new ManagerUnavailable(`process ${pid}, which the manager names, cannot be looked at`)
-    return undefined
   }
 }
 

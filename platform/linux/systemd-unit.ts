@@ -153,8 +153,7 @@ export function judgeUnit(
     return { state: 'ended' }
   const argv = facts.argv(process.pid)
   if (!facts.isRunning(process)) return { state: 'ended' }
-  if (argv === undefined)
-    return { state: 'mismatch', reason: `the arguments of process ${process.pid} cannot be read` }
+  if (argv === undefined) return { state: 'mismatch', reason: `the arguments of process ${process.pid} cannot be read` }
   if (!runsDefinition(unit, argv))
     return { state: 'mismatch', reason: `process ${process.pid} does not have the arguments of its unit` }
   return { state: 'running', process }

@@ -17,7 +17,7 @@ import {
 } from '../../protocol/limits.ts'
 import type contract from './contract.ts'
 import { absent, inspectBlocks, listBlocks, withRuntimeId } from './views.ts'
-import type { SessionListFilter } from './types.ts'
+import type { SessionInfo, SessionListFilter } from './types.ts'
 
 const U16 = { minimum: 0, maximum: 65_535 }
 const U32 = { minimum: 1, maximum: 4_294_967_295 }
@@ -196,7 +196,7 @@ export const sessionList: Command = {
       }),
       ...input.values('meta-has').map((value) => ({ key: 'metadata_has' as const, value })),
     ]
-    const sessions = await typed(context)('session.list', filters.length > 0 ? { filters } : null)
+    const sessions = (await context.sessions(filters)) as readonly SessionInfo[]
     if (input.has('quiet')) return { ok: null, human: sessions.map((it) => ({ line: it.id })) }
     const none = sessions.length === 0 ? { notes: ['no sessions; pohunek session new --attach starts one'] } : {}
     return { ok: sessions.map(withRuntimeId), human: listBlocks(sessions), ...none }

@@ -8,6 +8,8 @@ import { median, now } from './stats.mjs'
 import { seed } from './seed.mjs'
 
 const LIVE = 50
+/** V8 collects once more some seconds after the last work; idle is what comes after that. */
+const settled = (bench) => pause(bench.quick ? 9_000 : 12_000)
 const figure = (...values) => ({ ours: values, peer: [], errors: [] })
 
 export async function fleet(bench) {
@@ -19,7 +21,7 @@ export async function fleet(bench) {
   let { wire } = await root.start()
   const sessions = []
   for (let i = 0; i < LIVE; i++) sessions.push(await wire.call('session.new', { agent: 'idle', cols: 80, rows: 24 }))
-  await pause(3_000)
+  await settled(bench)
 
   if (bench.wants('F11')) {
     const idleFile = root.file('idle.cjs', 'setInterval(() => {}, 1 << 30)\n')
@@ -36,8 +38,7 @@ export async function fleet(bench) {
     ])
   }
   if (bench.wants('F13')) {
-    // V8 collects once more some seconds after the last work; idle is what comes after that.
-    await pause(bench.quick ? 6_000 : 12_000)
+    await pause(1_000)
     const pids = [root.daemonPid(), ...new Set([...sessions.map(workerOf), ...root.workers().map((it) => it.pid)])]
     const total = () => pids.reduce((sum, pid) => sum + cpuMs(pid), 0)
     const seconds = bench.quick ? 4 : 10
@@ -112,7 +113,7 @@ export async function filled(bench) {
   await pause(1_500)
   // A read makes sure that the terminal has taken all of it.
   for (const it of sessions) await wire.call('session.screen', { session_id: it.id })
-  await pause(3_000)
+  await settled(bench)
   const workers = sessions.map((it) => memory(workerOf(it)))
   bench.report('F12', { ours: workers.map((it) => it.pss), peer: [], errors: [] }, [
     `private ${median(workers.map((it) => it.private)).toFixed(1)} MB`,

@@ -41,6 +41,8 @@ const limitMs = options.quick ? 115_000 : 460_000
 class Bench {
   quick = options.quick
   results = []
+  /** Set once something was left out for want of time. */
+  cut = false
   #roots = new Set()
   #base
   #product
@@ -53,7 +55,8 @@ class Bench {
 
   /** False once a run took so long that what is left of it must be left out. */
   hasTime() {
-    return now() - began < limitMs
+    this.cut ||= now() - began >= limitMs
+    return !this.cut
   }
 
   /** Rounds of a slow measurement: `full` at most, or what --rounds asks for. */
@@ -214,6 +217,7 @@ try {
 } finally {
   await bench.end()
 }
+if (bench.cut) failures.push('what is missing above was left out: the time of a run was over')
 const order = Object.keys(rows)
 bench.results.sort((a, b) => order.indexOf(a.key) - order.indexOf(b.key))
 const seconds = (now() - began) / 1000

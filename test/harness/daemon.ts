@@ -61,6 +61,10 @@ export class Daemon {
 }
 
 export interface DaemonOptions {
+  /** Program to start; default bin/pohunekd of this repository. */
+  readonly program?: string
+  /** User and group it runs as; default the test's own. */
+  readonly uid?: number
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Complete environment instead of the roots' one. */
@@ -76,8 +80,9 @@ export interface DaemonOptions {
 /** Starts bin/pohunekd and waits until it says on descriptor 3 that it is ready. */
 export async function startDaemon(roots: Roots, options: DaemonOptions = {}): Promise<Daemon> {
   const log = options.log ?? []
-  const child = spawn(bin('pohunekd'), ['--ready-fd', '3', ...(options.args ?? [])], {
+  const child = spawn(options.program ?? bin('pohunekd'), ['--ready-fd', '3', ...(options.args ?? [])], {
     cwd: options.cwd ?? roots.work,
+    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
     env: options.wholeEnv ?? roots.env(options.env),
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', ...(options.extra ?? [])],
   })

@@ -1,5 +1,5 @@
 /** A `systemd --user` for the tests of one file, started and taken down by user-systemd.sh. */
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -41,7 +41,7 @@ function impossible(): string | undefined {
   if (process.platform !== 'linux') return 'this is not Linux'
   if (process.geteuid?.() !== 0) return 'starting one needs root'
   if (!existsSync('/lib/systemd/systemd')) return 'the package systemd is not installed'
-  if (spawnSync('dbus-daemon', ['--version']).status !== 0) return 'the package dbus-user-session is not installed'
+  if (!existsSync('/usr/lib/systemd/user/dbus.socket')) return 'the package dbus-user-session is not installed'
   return undefined
 }
 

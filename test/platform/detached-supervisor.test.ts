@@ -19,7 +19,6 @@ import { systemClock } from '../../kernel/clock.ts'
 import { detachedSupervisor, pinnedProcesses, processes } from '../../platform/index.ts'
 import type { ProcessIdentity, Processes } from '../../platform/processes.ts'
 import type { JobSpec, Supervisor } from '../../platform/supervisor.ts'
-import { until } from '../harness/wait.ts'
 import { bundle } from './fixtures/bundle.ts'
 import { temporary } from './fixtures/temporary.ts'
 import { workerScript } from './fixtures/worker-script.ts'
@@ -213,4 +212,3 @@ test('a record of another boot, or of a pid that was given away, has ended', asy
   writeFileSync(file(), JSON.stringify(record))
   await supervisor.retire(job('run'), 1_000)
 })
-

@@ -25,9 +25,9 @@ export interface SuiteWorld {
   /** Private directory of the test. */
   readonly directory: string
   /** A supervisor on the test's jobs, as each start of a daemon makes one. */
-  open(options?: { readyMs?: number; processes?: Processes }): Supervisor
+  readonly open: (options?: { readyMs?: number; processes?: Processes }) => Supervisor
   /** What is recorded of jobs, outside of the supervisor: files or units. */
-  recorded(): string[]
+  readonly recorded: () => string[]
 }
 
 export interface Form {
@@ -35,10 +35,13 @@ export interface Form {
   /** Variables a worker has beside those it was given. */
   readonly adds: readonly string[]
   /** Registers its own clean-up. */
-  world(): SuiteWorld
+  readonly world: () => SuiteWorld
 }
 
-export function jobFor(what: string, { generation = 1, env = {}, session = SESSION, more = [] }: JobOptions = {}): JobSpec {
+export function jobFor(
+  what: string,
+  { generation = 1, env = {}, session = SESSION, more = [] }: JobOptions = {},
+): JobSpec {
   const script = workerScript()
   const flags = { 'session-id': session, 'worker-generation': String(generation), 'ready-fd': '3', do: what }
   return {
@@ -65,28 +68,43 @@ export const workersOf = (): number[] =>
 export function supervisorSuite(form: Form): void {
   const named = (what: string): string => `${form.name}: ${what}`
 
-  test(named('a worker has exactly its environment, runs in / as its own session leader without terminal or output'), async () => {
-    const { open, directory, recorded } = form.world()
-    await using supervisor = open()
-    const report = join(directory, 'report')
-    const identity = await supervisor.start(jobFor('run', { env: { REPORT: report, ONLY: 'this one' } }), never)
-    const { env, cwd, pid, descriptors } = readReport(report)
-    expect(Object.keys(env).sort()).toEqual(['ONLY', 'REPORT', ...form.adds].sort())
-    expect(env).toMatchObject({ REPORT: report, ONLY: 'this one' })
-    expect({ cwd, pid }).toEqual({ cwd: '/', pid: identity.pid })
-    expect([descriptors['0'], descriptors['1'], descriptors['2']]).toEqual(['/dev/null', '/dev/null', '/dev/null'])
-    expect(processes.membersOf({ session: identity.pid })).toEqual([identity])
-    expect(recorded()).toHaveLength(1)
-    expect(await supervisor.retire(jobFor('run'), 1_000)).toBe('retired')
-    expect(processes.isRunning(identity)).toBe(false)
-    expect(recorded()).toEqual([])
-  })
+  test(
+    named('a worker has exactly its environment, runs in / as its own session leader without terminal or output'),
+    async () => {
+      const { open, directory, recorded } = form.world()
+      await using supervisor = open()
+      const report = join(directory, 'report')
+      const identity = await supervisor.start(jobFor('run', { env: { REPORT: report, ONLY: 'this one' } }), never)
+      const { env, cwd, pid, descriptors } = readReport(report)
+      expect(Object.keys(env).sort()).toEqual(['ONLY', 'REPORT', ...form.adds].sort())
+      expect(env).toMatchObject({ REPORT: report, ONLY: 'this one' })
+      expect({ cwd, pid }).toEqual({ cwd: '/', pid: identity.pid })
+      expect([descriptors['0'], descriptors['1'], descriptors['2']]).toEqual(['/dev/null', '/dev/null', '/dev/null'])
+      expect(processes.membersOf({ session: identity.pid })).toEqual([identity])
+      expect(recorded()).toHaveLength(1)
+      expect(await supervisor.retire(jobFor('run'), 1_000)).toBe('retired')
+      expect(processes.isRunning(identity)).toBe(false)
+      expect(recorded()).toEqual([])
+    },
+  )
 
   test(named('arguments and values arrive as they were given'), async () => {
     const { open, directory } = form.world()
     await using supervisor = open()
     const report = join(directory, 'report')
-    const odd = ['$HOME', '$$', '${PATH}', 'a$b$', '%n %%', 'two words', '', '"quoted" \'so\'', 'back\\slash \\x41', 'žluť', '-']
+    const odd = [
+      '$HOME',
+      '$$',
+      '${PATH}',
+      'a$b$',
+      '%n %%',
+      'two words',
+      '',
+      '"quoted" \'so\'',
+      'back\\slash \\x41',
+      'žluť',
+      '-',
+    ]
     const job = jobFor('run', { env: { REPORT: report, ODD: odd.join('\n') }, more: odd })
     const process = await supervisor.start(job, never)
     const { argv, env } = readReport(report)

@@ -29,7 +29,11 @@ describe.skipIf(typeof manager === 'string')('service', () => {
   }
   const units = (ns: string): string[] => manager.units(`pohunek-${ns}-*.service`)
   const daemonPid = (ns: string): number => Number(manager.show(`pohunek-${ns}-daemon.service`, 'MainPID'))
-  const identityOf = (session: Session): unknown => [look(session.pid)?.startIdentity, session.worker()]
+  /** Program and worker as the kernel names them. */
+  const identityOf = (session: Session): unknown => {
+    const { pid, startIdentity } = session.worker()
+    return { worker: [pid, startIdentity], program: [session.pid, look(session.pid)?.startIdentity] }
+  }
 
   async function serves(w: World): Promise<void> {
     await until('the daemon serves', async () => (await w.call('daemon.health')).status === 'ok')
@@ -59,7 +63,14 @@ describe.skipIf(typeof manager === 'string')('service', () => {
 
     const installed = await w.cli(['service', 'install', '--json'], { env, deadlineMs: 40_000 })
     expect(installed.code, installed.stderr).toBe(0)
-    expect(parsed(installed.stdout)).toMatchObject({ unit: daemon, path: file, enabled: true, state: 'active', changed: true, replaced_pid: w.daemon.pid })
+    expect(parsed(installed.stdout)).toMatchObject({
+      unit: daemon,
+      path: file,
+      enabled: true,
+      state: 'active',
+      changed: true,
+      replaced_pid: w.daemon.pid,
+    })
     expect(await w.daemon.ended()).toEqual({ code: 0, signal: null })
     await serves(w)
     expect(manager.show(daemon, 'Type')).toBe('notify')
@@ -144,7 +155,9 @@ describe.skipIf(typeof manager === 'string')('service', () => {
     expect(await other.stop()).toBe(true)
     await other.remove()
     await session.remove()
-    await until('only spares are left', () => units(ns).every((it) => it.includes('-worker-') && !it.includes(session.id)))
+    await until('only spares are left', () =>
+      units(ns).every((it) => it.includes('-worker-') && !it.includes(session.id)),
+    )
     await w.daemon.stop()
     await until('no unit is left', () => units(ns).length === 0, { show: () => units(ns) })
   }, 60_000)
@@ -190,5 +203,19 @@ describe.skipIf(typeof manager === 'string')('service', () => {
     expect(existsSync(join(manager.home, `.config/systemd/user/pohunek-${ns}-daemon.service`))).toBe(false)
     expect(units(ns)).toEqual([])
     expect(carrying(w.roots.base)).toEqual([])
+  })
+
+  test('a service that is told to keep workers detached warns: they would end with it', async () => {
+    const { w, ns } = await roots({ config: '[supervisor]\nkind = "detached"\n' })
+    const installed = await w.cli(['service', 'install'], { env, deadlineMs: 40_000 })
+    expect(installed.code, installed.stderr).toBe(0)
+    await serves(w)
+    const { report } = await w.call('daemon.doctor')
+    expect(report.checks.find((it: { name: string }) => it.name === 'supervisor')).toMatchObject({
+      status: 'warn',
+      detail: expect.stringContaining('stopping the service ends every session') as string,
+    })
+    expect((await w.cli(['service', 'uninstall'], { env })).code).toBe(0)
+    expect(units(ns)).toEqual([])
   })
 })

@@ -8,7 +8,7 @@ import { basename, join } from 'node:path'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../kernel/clock.ts'
 import { processes } from '../../platform/index.ts'
-import { busSocket } from '../../platform/linux/systemd-bus.ts'
+import { busSocket } from '../../platform/linux/systemd-answers.ts'
 import { SystemdSupervisor, type SystemdOptions } from '../../platform/linux/systemd-supervisor.ts'
 import { canOpenFiles } from '../../platform/linux/systemd-unit.ts'
 import { startUserSystemd } from '../harness/user-systemd.ts'
@@ -28,10 +28,10 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
 
   interface UnitWorld extends SuiteWorld {
     readonly namespace: string
-    open(options?: Partial<SystemdOptions>): SystemdSupervisor
-    unit(generation?: number): string
-    units(): string[]
-    record(generation?: number): string
+    readonly open: (options?: Partial<SystemdOptions>) => SystemdSupervisor
+    readonly unit: (generation?: number) => string
+    readonly units: () => string[]
+    readonly record: (generation?: number) => string
   }
 
   function world(fixed: Partial<SystemdOptions> = {}): UnitWorld {
@@ -44,7 +44,12 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
     const recorded = (): string[] => {
       const files = existsSync(join(state, 'units')) ? readdirSync(join(state, 'units')) : []
       // Every unit has its record; a record may have no unit any more.
-      return [...new Set([...files.map((it) => basename(it, '.json')), ...units().map((it) => it.replace(/^.*-worker-(.*)\.service$/, '$1'))])]
+      return [
+        ...new Set([
+          ...files.map((it) => basename(it, '.json')),
+          ...units().map((it) => it.replace(/^.*-worker-(.*)\.service$/, '$1')),
+        ]),
+      ]
     }
     onTestFinished(() => {
       for (const unit of units()) manager.systemctl('kill', '--signal=KILL', '--', unit)
@@ -112,7 +117,9 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
     const { open, unit, directory } = world()
     await using supervisor = open()
     const command = ['-q', `--unit=${unit()}`, 'sleep', '600']
-    execFileSync('systemd-run', ['--user', ...command], { env: { ...manager.env, PATH: process.env['PATH'], HOME: directory } })
+    execFileSync('systemd-run', ['--user', ...command], {
+      env: { ...manager.env, PATH: process.env['PATH'], HOME: directory },
+    })
     const pid = Number(manager.show(unit(), 'MainPID'))
     const [entry] = await supervisor.list()
     expect(entry?.status).toEqual({ state: 'mismatch', reason: `the unit's command has no --session-id ${SESSION}` })
@@ -129,7 +136,9 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
     const identity = await supervisor.start(jobFor('run'), never)
     process.kill(identity.pid, 'SIGTERM')
     await until('the unit is gone', () => units().length === 0)
-    expect(await supervisor.list()).toEqual([{ job: { sessionId: SESSION, generation: 1 }, status: { state: 'ended' } }])
+    expect(await supervisor.list()).toEqual([
+      { job: { sessionId: SESSION, generation: 1 }, status: { state: 'ended' } },
+    ])
     expect(await supervisor.retire(jobFor('run'), 10)).toBe('retired')
     expect(recorded()).toEqual([])
   })
@@ -183,7 +192,9 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
     for (const bus of [undefined, join(directory, 'no-bus')]) {
       await using supervisor = open({ bus })
       await expect(supervisor.inspect(jobFor('run'))).rejects.toMatchObject({ code: 'runtime_supervision_unavailable' })
-      await expect(supervisor.retire(jobFor('run'), 10)).rejects.toMatchObject({ code: 'runtime_supervision_unavailable' })
+      await expect(supervisor.retire(jobFor('run'), 10)).rejects.toMatchObject({
+        code: 'runtime_supervision_unavailable',
+      })
       await expect(supervisor.list()).rejects.toMatchObject({ code: 'runtime_supervision_unavailable' })
       await expect(supervisor.start(jobFor('run'), never)).rejects.toMatchObject({ code: 'worker_manager_unavailable' })
     }

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { mayBeService } from '../../platform/linux/chosen-supervisor.ts'
 import { daemonUnitFile, serviceEnvironment } from '../../platform/linux/daemon-unit.ts'
-import { busSocket } from '../../platform/linux/systemd-bus.ts'
+import { busSocket } from '../../platform/linux/systemd-answers.ts'
 import {
   canOpenFiles,
   escapeArgument,
@@ -27,11 +27,21 @@ describe('names', () => {
     }
   })
   test('other units are none of ours', () => {
-    for (const name of ['pohunek-abc-daemon.service', 'pohunek-abd-worker-s-1-1.service', 'pohunek-abc-worker-s-0.service', 'pohunek-abc-worker--1.service', 'pohunek-abc-worker-s-1.timer'])
+    for (const name of [
+      'pohunek-abc-daemon.service',
+      'pohunek-abd-worker-s-1-1.service',
+      'pohunek-abc-worker-s-0.service',
+      'pohunek-abc-worker--1.service',
+      'pohunek-abc-worker-s-1.timer',
+    ])
       expect(parseWorkerUnit('abc', name)).toBeUndefined()
   })
   test('what cannot be a name is refused', () => {
-    for (const bad of [{ sessionId: '../x', generation: 1 }, { sessionId: 's', generation: 0 }, { sessionId: '', generation: 1 }])
+    for (const bad of [
+      { sessionId: '../x', generation: 1 },
+      { sessionId: 's', generation: 0 },
+      { sessionId: '', generation: 1 },
+    ])
       expect(() => workerUnit('abc', bad)).toThrow('no unit name')
   })
   test('the namespace depends on user, state and runtime root, and on nothing else', () => {
@@ -43,20 +53,34 @@ describe('names', () => {
 })
 
 test('the version of a manager', () => {
-  expect(['252.39-1~deb12u1', 'v256.7', '257~rc1', '254 (254.26-1)', 'systemd'].map(managerVersion)).toEqual([252, 256, 257, 254, undefined])
+  expect(['252.39-1~deb12u1', 'v256.7', '257~rc1', '254 (254.26-1)', 'systemd'].map(managerVersion)).toEqual([
+    252,
+    256,
+    257,
+    254,
+    undefined,
+  ])
   expect(['252.38', '253', '260', ''].map(canOpenFiles)).toEqual([false, true, true, false])
 })
 
 describe('the definition of a worker', () => {
   const spec = { ...job, executable: '/usr/bin/node', args: ['$x', 'a'], env: { PATH: '/bin', ONE: '1' } }
-  const base = { managerEnvironment: ['PATH=/usr/bin', 'SECRET=a=b', 'HOME=/root'], slice: 'x.slice', readyMs: 1500, exitMs: 30_000 }
-  const value = (properties: ReturnType<typeof transientUnit>, name: string): unknown => properties.find((it) => it[0] === name)?.[2]
+  const base = {
+    managerEnvironment: ['PATH=/usr/bin', 'SECRET=a=b', 'HOME=/root'],
+    slice: 'x.slice',
+    readyMs: 1500,
+    exitMs: 30_000,
+  }
+  const value = (properties: ReturnType<typeof transientUnit>, name: string): unknown =>
+    properties.find((it) => it[0] === name)?.[2]
 
   test('its environment is its own: what the manager would add is taken away', () => {
     const properties = transientUnit(spec, { ...base, ready: { descriptor: '/run/notify' } })
     expect(value(properties, 'Environment')).toEqual(['PATH=/bin', 'ONE=1'])
     const unset = value(properties, 'UnsetEnvironment') as string[]
-    expect(unset).toEqual(expect.arrayContaining(['SECRET', 'HOME', 'NOTIFY_SOCKET', 'INVOCATION_ID', 'SYSTEMD_EXEC_PID']))
+    expect(unset).toEqual(
+      expect.arrayContaining(['SECRET', 'HOME', 'NOTIFY_SOCKET', 'INVOCATION_ID', 'SYSTEMD_EXEC_PID']),
+    )
     expect(unset).not.toContain('PATH')
     expect(value(properties, 'OpenFile')).toEqual([['/run/notify', 'ready', 0n]])
   })
@@ -89,7 +113,13 @@ describe('the judgement of a unit', () => {
     ['unreadable arguments', unit, process, facts(undefined), 'mismatch'],
     ['other arguments', unit, process, facts(['node', ...argv.slice(0, -1), 'y']), 'mismatch'],
     ['fewer arguments', unit, process, facts(argv.slice(2)), 'mismatch'],
-    ['a failed unit of somebody else', { ...unit, activeState: 'failed', commands: [{ path: '/bin/x', argv: ['x'] }] }, undefined, facts(undefined), 'mismatch'],
+    [
+      'a failed unit of somebody else',
+      { ...unit, activeState: 'failed', commands: [{ path: '/bin/x', argv: ['x'] }] },
+      undefined,
+      facts(undefined),
+      'mismatch',
+    ],
     ['two commands', { ...unit, commands: [...unit.commands, ...unit.commands] }, process, facts(shown), 'mismatch'],
     ['no command', { ...unit, commands: [] }, process, facts(shown), 'mismatch'],
     ['not loaded', { ...unit, loadState: 'not-found', commands: [] }, undefined, facts(undefined), 'absent'],
@@ -97,7 +127,10 @@ describe('the judgement of a unit', () => {
     expect(judgeUnit(job, given, main, about).state).toBe(state)
   })
   test('another session or generation in the definition is a mismatch', () => {
-    for (const other of [{ ...job, generation: 4 }, { ...job, sessionId: 's-other' }])
+    for (const other of [
+      { ...job, generation: 4 },
+      { ...job, sessionId: 's-other' },
+    ])
       expect(judgeUnit(other, unit, process, facts(shown)).state).toBe('mismatch')
   })
   test('how a start failed', () => {
@@ -106,13 +139,17 @@ describe('the judgement of a unit', () => {
     expect(startFailure({ result: 'core-dump', code: 3, status: 11 })).toEqual({ how: 'signal SIGSEGV' })
     expect(startFailure({ result: 'exit-code', code: 1, status: 203 })).toBe('exec')
     expect(startFailure({ result: 'timeout', code: 2, status: 15 })).toBe('timeout')
-    expect(startFailure({ result: 'resources', code: 0, status: 0 })).toEqual({ how: 'the service manager says resources' })
+    expect(startFailure({ result: 'resources', code: 0, status: 0 })).toEqual({
+      how: 'the service manager says resources',
+    })
   })
 })
 
 test('where the bus is', () => {
   expect(busSocket({ XDG_RUNTIME_DIR: '/run/user/5' })).toBe('/run/user/5/bus')
-  expect(busSocket({ XDG_RUNTIME_DIR: '/run/user/5', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/tmp/b%20s,guid=12' })).toBe('/tmp/b s')
+  expect(busSocket({ XDG_RUNTIME_DIR: '/run/user/5', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/tmp/b%20s,guid=12' })).toBe(
+    '/tmp/b s',
+  )
   expect(busSocket({ DBUS_SESSION_BUS_ADDRESS: 'tcp:host=x;unix:guid=1,abstract=/tmp/a' })).toBe('\0/tmp/a')
   expect(busSocket({ DBUS_SESSION_BUS_ADDRESS: 'unix:path=%zz' })).toBeUndefined()
   expect(busSocket({ DBUS_SESSION_BUS_ADDRESS: '' })).toBeUndefined()
@@ -130,7 +167,8 @@ describe('the unit file of the daemon', () => {
     const text = daemonUnitFile({ executable: '/a b/%h/po"hunekd', environment: { HOME: '/h\\x', P: '$Q' } })
     expect(text).toContain('ExecStart="/a b/%%h/po\\"hunekd"\n')
     expect(text).toContain('Environment="HOME=/h\\\\x"\nEnvironment="P=$Q"\n')
-    for (const line of ['Type=notify', 'Restart=on-failure', 'KillMode=control-group', 'WantedBy=default.target']) expect(text.split('\n')).toContain(line)
+    for (const line of ['Type=notify', 'Restart=on-failure', 'KillMode=control-group', 'WantedBy=default.target'])
+      expect(text.split('\n')).toContain(line)
   })
   test('a line break cannot smuggle in a setting', () => {
     expect(() => daemonUnitFile({ executable: '/a\nExecStop=/x', environment: {} })).toThrow('control character')
@@ -146,7 +184,13 @@ describe('the unit file of the daemon', () => {
       home: '/h',
       daemonSocket: '/r/pohunek/daemon.sock',
     }
-    const facts = { roots, bus: '/r/bus', nodeDirectory: '/n/bin', findsNode: true, managerEnvironment: { PATH: '/usr/bin' } }
+    const facts = {
+      roots,
+      bus: '/r/bus',
+      nodeDirectory: '/n/bin',
+      findsNode: true,
+      managerEnvironment: { PATH: '/usr/bin' },
+    }
     expect(serviceEnvironment(facts)).toEqual({
       HOME: '/h',
       XDG_RUNTIME_DIR: '/r',
@@ -156,7 +200,11 @@ describe('the unit file of the daemon', () => {
       XDG_CACHE_HOME: '/k',
       DBUS_SESSION_BUS_ADDRESS: 'unix:path=/r/bus',
     })
-    const far = { ...facts, findsNode: false, managerEnvironment: { PATH: '/usr/bin', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/b' } }
+    const far = {
+      ...facts,
+      findsNode: false,
+      managerEnvironment: { PATH: '/usr/bin', DBUS_SESSION_BUS_ADDRESS: 'unix:path=/b' },
+    }
     expect(serviceEnvironment(far)).toMatchObject({ PATH: '/n/bin:/usr/bin' })
     expect(serviceEnvironment(far)).not.toHaveProperty('DBUS_SESSION_BUS_ADDRESS')
   })

@@ -1,0 +1,82 @@
+/** Reads worker units from the manager and judges them by their definition and main process. */
+import { platformFaults } from '../faults.ts'
+import type { Fault } from '../../protocol/fault.ts'
+import type { ProcessIdentity, Processes } from '../processes.ts'
+import type { JobState, WorkerJob } from '../supervisor.ts'
+import { ManagerRefusal, ManagerUnavailable } from './systemd-answers.ts'
+import { SERVICE, UNIT, type SystemdManager } from './systemd-bus.ts'
+import { judgeUnit, startFailure, workerUnit, type UnitFacts } from './systemd-unit.ts'
+
+const MAIN_PID_READS = 3
+
+export interface FoundUnit {
+  readonly unit: UnitFacts
+  readonly status: JobState
+}
+
+export class UnitReader {
+  readonly #systemd: SystemdManager
+  readonly #options: { readonly namespace: string; readonly processes: Processes }
+
+  constructor(systemd: SystemdManager, options: { readonly namespace: string; readonly processes: Processes }) {
+    this.#systemd = systemd
+    this.#options = options
+  }
+
+  /** Undefined when the manager has no such unit. */
+  async read(job: WorkerJob): Promise<FoundUnit | undefined> {
+    const systemd = this.#systemd
+    const { namespace, processes } = this.#options
+    const path = await systemd.unit(workerUnit(namespace, job))
+    if (path === undefined) return undefined
+    try {
+      const [loadState, commands, main] = await Promise.all([
+        systemd.property(path, UNIT, 'LoadState'),
+        systemd.property(path, SERVICE, 'ExecStart'),
+        this.#mainProcess(path),
+      ])
+      const unit: UnitFacts = {
+        loadState: loadState as string,
+        activeState: (await systemd.property(path, UNIT, 'ActiveState')) as string,
+        commands: (commands as [string, string[]][]).map(([program, argv]) => ({ path: program, argv })),
+      }
+      return { unit, status: judgeUnit(job, unit, main, processes) }
+    } catch (failure) {
+      // It was unloaded between two questions.
+      if (
+        failure instanceof ManagerRefusal &&
+        /UnknownObject|NoSuchUnit|UnknownInterface|UnknownMethod/.test(failure.type)
+      )
+        return undefined
+      throw failure
+    }
+  }
+
+  /** The main process while the manager names it: a pid that it still names after the look was not given away meanwhile. */
+  async #mainProcess(path: string): Promise<ProcessIdentity | undefined> {
+    const named = async (): Promise<number> => (await this.#systemd.property(path, SERVICE, 'MainPID')) as number
+    let pid = await named()
+    for (let read = 0; read < MAIN_PID_READS && pid > 0; read++) {
+      const identity = this.#options.processes.identify(pid)
+      const before = pid
+      pid = await named()
+      if (pid === before && identity !== undefined) return identity
+    }
+    if (pid > 0) throw new ManagerUnavailable(`process ${pid}, which the manager names, cannot be looked at`)
+    return undefined
+  }
+
+  /** The Fault for a worker that ended before it was ready. */
+  async whyNotReady(job: WorkerJob, readyMs: number, log: string): Promise<Fault> {
+    const path = await this.#systemd.unit(workerUnit(this.#options.namespace, job))
+    if (path === undefined) return platformFaults.worker_exited_before_ready({ how: 'its unit is gone', log })
+    const [result, code, status, commands] = await Promise.all(
+      ['Result', 'ExecMainCode', 'ExecMainStatus', 'ExecStart'].map((it) => this.#systemd.property(path, SERVICE, it)),
+    )
+    const why = startFailure({ result: result as string, code: code as number, status: status as number })
+    if (why === 'timeout') return platformFaults.worker_connect_failed({ waitedMs: readyMs, log })
+    if (why !== 'exec') return platformFaults.worker_exited_before_ready({ how: why.how, log })
+    const executable = (commands as [string][])[0]?.[0] ?? job.sessionId
+    return platformFaults.spawn_failed({ executable, problem: 'the service manager cannot execute it' })
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * Daemons and workers that die at a named point (platform/crash-points.ts): a build of their own, made once and kept
+ * until a source changes, and a world whose daemon can be told where to die.
+ */
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join, relative } from 'node:path'
+import type { TestContext } from 'vitest'
+import type { Daemon } from './daemon.ts'
+import { carrying, programOf, runs, show } from './processes.ts'
+import { bin, makeRoots, REPOSITORY } from './roots.ts'
+import { until } from './wait.ts'
+import { World, type WorldOptions } from './world.ts'
+
+const SOURCES = ['protocol', 'kernel', 'platform', 'plugins', 'worker', 'main', 'scripts', 'package-lock.json']
+const CACHE = join(REPOSITORY, 'node_modules/.cache')
+const KEEP_MS = 3_600_000
+
+/** Newest change below a path, directories included. */
+function newestMs(path: string): number {
+  const stat = statSync(path)
+  if (!stat.isDirectory()) return stat.mtimeMs
+  return Math.max(stat.mtimeMs, ...readdirSync(path).map((name) => newestMs(join(path, name))))
+}
+
+let built: string | undefined
+
+/** Directory of a build with crash points. Several test processes may ask at once: it is put in place whole. */
+function crashBuild(): string {
+  if (built !== undefined) return built
+  const stamp = Math.round(Math.max(...SOURCES.map((it) => newestMs(join(REPOSITORY, it)))))
+  const directory = join(CACHE, `pohunek-crash-${stamp}`)
+  if (!existsSync(directory)) {
+    const staged = `${directory}.${process.pid}`
+    mkdirSync(join(staged, 'bin'), { recursive: true })
+    copyFileSync(bin('pohunekd'), join(staged, 'bin/pohunekd'))
+    execFileSync(process.execPath, [join(REPOSITORY, 'scripts/build.mjs')], {
+      cwd: REPOSITORY,
+      stdio: 'inherit',
+      env: { ...process.env, POHUNEK_CRASH_POINTS: 'true', POHUNEK_DIST: relative(REPOSITORY, join(staged, 'dist')) },
+    })
+    try {
+      renameSync(staged, directory)
+    } catch {
+      rmSync(staged, { recursive: true, force: true }) // another test process was first
+    }
+    for (const name of readdirSync(CACHE).filter((it) => it.startsWith('pohunek-crash-'))) {
+      const path = join(CACHE, name)
+      if (path !== directory && statSync(path).mtimeMs < stamp - KEEP_MS) rmSync(path, { recursive: true, force: true })
+    }
+  }
+  return (built = directory)
+}
+
+const CONFIG = ['[workers]', 'spares = 0', 'stop_grace_ms = 100', 'sweep_grace_ms = 1000']
+const ID = /s-[0-9A-HJKMNP-TV-Z]{26}/
+
+export class CrashWorld extends World {
+  /** Starts a daemon that dies at a point; `<name>` or `<name>:<n>`, undefined for one that lives. */
+  async startDying(at?: string, options: { unready?: boolean; uid?: number } = {}): Promise<Daemon> {
+    return await this.start({
+      ...options,
+      program: join(crashBuild(), 'bin/pohunekd'),
+      env: { POHUNEK_CRASH_AT: at, POHUNEK_WORKER_BIN: this.#workerProgram() },
+    })
+  }
+
+  /** Workers started from now on die at the point. */
+  workersDieAt(at: string | undefined): void {
+    writeFileSync(join(this.roots.work, 'worker-dies-at'), at ?? '', { mode: 0o644 })
+  }
+
+  /** The real worker, told by a file where to die: a worker gets nothing of the daemon's environment. */
+  #workerProgram(): string {
+    const path = join(this.roots.work, 'pohunek-sessiond-dying')
+    if (!existsSync(path)) {
+      const program = join(crashBuild(), 'dist/pohunek-sessiond.cjs')
+      const told = join(this.roots.work, 'worker-dies-at')
+      this.workersDieAt(undefined)
+      writeFileSync(
+        path,
+        `#!/bin/sh\nPOHUNEK_CRASH_AT=$(cat '${told}')\nexport POHUNEK_CRASH_AT\nexec node '${program}' "$@"\n`,
+      )
+      chmodSync(path, 0o755)
+    }
+    return path
+  }
+
+  /** Waits until the daemon died by its own hand. */
+  async dies(): Promise<void> {
+    const { signal, code } = await this.daemon.ended()
+    if (signal !== 'SIGKILL') throw new Error(`the daemon ended with ${code ?? signal}, not at its crash point`)
+    await until('the daemon is gone', () => !runs(this.daemon.pid))
+  }
+
+  async killWorkers(): Promise<void> {
+    const workers = this.running('worker')
+    for (const it of workers) process.kill(it.pid, 'SIGKILL')
+    await until('the workers are gone', () => workers.every((it) => !runs(it.pid)))
+  }
+
+  /** What is there of sessions the daemon does not list, and of writes nobody finished. */
+  async strays(): Promise<string[]> {
+    const listed = new Set(((await this.call('session.list')) as { id: string }[]).map((it) => it.id))
+    const owner = (text: string): string | undefined => ID.exec(text)?.[0]
+    const files = (['runtime', 'state', 'cache'] as const).flatMap((root) =>
+      this.files(root)
+        .filter((path) => {
+          const id = owner(path)
+          if (id === undefined) return /(^|\/)jobs\/.+/.test(path)
+          return !listed.has(id) || /\.tmp$|\.compacting$|(^|\/)\.[^/]+\.json\./.test(path)
+        })
+        .map((path) => `${root}/${path}`),
+    )
+    const processes = carrying(this.roots.base).filter((it) => {
+      if (programOf(it) === 'daemon') return it.pid !== this.daemon.pid
+      const id = owner(it.argv.join(' ')) ?? owner(markerOf(it.pid))
+      return id === undefined || !listed.has(id)
+    })
+    return [...files, ...processes.map((it) => show([it]))]
+  }
+
+  async nothingStrays(): Promise<void> {
+    let last: string[] = []
+    await until(
+      'nothing is left of sessions that are not listed',
+      async () => (last = await this.strays()).length === 0,
+      {
+        deadlineMs: 15_000,
+        pollMs: 30,
+        show: () => last.join('\n'),
+      },
+    )
+  }
+}
+
+function markerOf(pid: number): string {
+  try {
+    const entry = readFileSync(`/proc/${pid}/environ`, 'latin1')
+      .split('\0')
+      .find((it) => it.startsWith('POHUNEK_SESSION_ID='))
+    return entry ?? ''
+  } catch {
+    return '' // gone meanwhile
+  }
+}
+
+/** Crash worlds at the same time: each costs several starts of node. */
+const LANES = 2
+let taken = 0
+const waiting: (() => void)[] = []
+
+/** Runs `body` in a world of its own and fails when anything is left of it. For concurrent tests. */
+export async function inCrashWorld(
+  context: TestContext,
+  body: (w: CrashWorld) => Promise<void>,
+  options: Omit<WorldOptions, 'daemon'> = {},
+): Promise<void> {
+  if (taken >= LANES) await new Promise<void>((resolve) => waiting.push(resolve))
+  else taken += 1
+  const w = new CrashWorld(makeRoots(), { config: `${CONFIG.join('\n')}\n`, ...options })
+  let failed = true
+  try {
+    await body(w)
+    failed = false
+  } finally {
+    if (failed) console.error(`${context.task.name}: daemon output and log:\n${w.log.join('')}\n${logOf(w)}`)
+    const left = await w.end(failed)
+    const next = waiting.shift()
+    if (next === undefined) taken -= 1
+    else next()
+    if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}`)
+  }
+}
+
+/** The end of the daemon's log of a world. */
+export function logOf(w: World): string {
+  try {
+    return readFileSync(join(w.roots.state, 'pohunek/logs/pohunekd.jsonl'), 'utf8').split('\n').slice(-40).join('\n')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,413 @@
+/**
+ * The daemon is killed before and after each durable or external step of every operation, alone and together with its
+ * workers; the next daemon must bring the told outcome about and leave nothing.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test, type TestContext } from 'vitest'
+import { DAEMON_CRASH_POINTS } from '../../platform/crash-points.ts'
+import { inCrashWorld, type CrashWorld } from '../harness/crash.ts'
+import { runs } from '../harness/processes.ts'
+import type { Session } from '../harness/session.ts'
+import { until } from '../harness/wait.ts'
+import type { Answer } from '../harness/wire.ts'
+
+const TIMEOUT = { timeout: 240_000 }
+
+/** Ends on SIGKILL alone, as does its helper outside the terminal: whatever is left alive stays alive. */
+const TOUGH = `trap '' HUP TERM; setsid sleep 9999 & echo "helper:$!"; echo ready; while read line; do echo "got:$line"; done; while :; do sleep 1; done`
+
+const tried = new Set<string>()
+
+/** A session of the tough program, or undefined when the daemon died before it answered. */
+async function create(w: CrashWorld, options: Record<string, unknown> = {}): Promise<Session | undefined> {
+  return await w.sh(TOUGH, options).catch(() => undefined)
+}
+
+async function created(w: CrashWorld): Promise<Session> {
+  const session = await w.sh(TOUGH)
+  await session.untilScreen('ready')
+  return session
+}
+
+/** The daemon is dead; its workers too when the case says so; then the next one starts. */
+async function afterCrash(w: CrashWorld, at: string, workersToo: boolean): Promise<void> {
+  tried.add(at.split(':')[0] as string)
+  await w.dies()
+  if (workersToo) await w.killWorkers()
+  await w.startDying()
+}
+
+const list = async (w: CrashWorld): Promise<Answer[]> => (await w.call('session.list')) as Answer[]
+
+async function expectNothing(w: CrashWorld): Promise<void> {
+  await until('the session is gone', async () => (await list(w)).length === 0, { show: () => w.files('state') })
+  await w.nothingStrays()
+}
+
+async function expectLive(w: CrashWorld): Promise<Answer> {
+  await w.nothingStrays()
+  const [info, ...more] = await list(w)
+  expect(more).toEqual([])
+  expect(info).toMatchObject({ state: 'running', runtime: { state: 'live' } })
+  expect(runs(info.pid)).toBe(true)
+  const { visible_lines } = await w.call('session.screen', { session_id: info.id })
+  expect(visible_lines.join('\n')).toMatch(/helper:\d+|^\s*$/)
+  return info
+}
+
+async function expectLost(w: CrashWorld): Promise<void> {
+  await w.nothingStrays()
+  const info = await until('it is told as lost', async () => {
+    const [it] = await list(w)
+    return it?.runtime.state === 'lost' ? it : undefined
+  })
+  expect(info).toMatchObject({ state: 'failed', runtime: { loss_reason: 'runtime_lost' } })
+  expect(info.exit_code).toBeUndefined()
+  expect(runs(info.pid)).toBe(false)
+}
+
+async function expectStopped(w: CrashWorld): Promise<void> {
+  const info = await until('it is told as stopped', async () => {
+    const [it] = await list(w)
+    return it?.state === 'stopped' ? it : undefined
+  })
+  expect(info).toMatchObject({ exit_code: 137, runtime: { state: 'terminal' } })
+  expect(info.runtime.loss_reason).toBeUndefined()
+  expect(runs(info.pid)).toBe(false)
+  await w.nothingStrays()
+}
+
+const both = <T extends readonly [string, ...unknown[]]>(
+  cases: readonly T[],
+): [at: string, workersToo: string, it: T][] =>
+  cases.flatMap((it) => [
+    [it[0], 'alone', it] as [string, string, T],
+    [it[0], 'with its workers', it] as [string, string, T],
+  ])
+
+describe.concurrent('session.new', () => {
+  const CASES = [
+    ['store.append.before', 'nothing'],
+    ['store.append.unsynced', 'nothing'],
+    ['store.append.after', 'nothing'],
+    ['job.start.before', 'nothing'],
+    ['job.start.recorded', 'nothing'],
+    ['job.start.spawned', 'nothing'],
+    ['job.start.identified', 'nothing'],
+    ['job.start.ready', 'nothing'],
+    ['job.start.after', 'nothing'],
+    ['worker.leased', 'nothing'],
+    ['create.recorded', 'nothing'],
+    ['create.directory', 'nothing'],
+    ['create.initialized', 'nothing'],
+    ['store.append.before:2', 'nothing'],
+    ['store.append.unsynced:2', 'complete'],
+    ['store.append.after:2', 'complete'],
+    ['create.committed', 'complete'],
+  ] as const
+
+  test.for(both(CASES))('%s, %s', TIMEOUT, async ([at, who, [, outcome]], context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying(at)
+      expect(await create(w)).toBeUndefined()
+      await afterCrash(w, at, who !== 'alone')
+      if (outcome === 'nothing') await expectNothing(w)
+      else if (who === 'alone') await expectLive(w)
+      else await expectLost(w)
+      // The roots serve on.
+      await w.sh('exec sleep 99')
+    })
+  })
+
+  // The prompt lived in the daemon that died: a session without it is not what was asked for.
+  const WITH_INPUT = [
+    ['create.committed', 'nothing'],
+    ['create.input.written', 'nothing'],
+    ['store.append.before:3', 'nothing'],
+    ['store.append.after:3', 'complete'],
+    ['create.input.committed', 'complete'],
+  ] as const
+
+  test.for(both(WITH_INPUT))('with a prompt: %s, %s', TIMEOUT, async ([at, who, [, outcome]], context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying(at)
+      expect(await create(w, { input: 'hello' })).toBeUndefined()
+      await afterCrash(w, at, who !== 'alone')
+      if (outcome === 'nothing') await expectNothing(w)
+      else if (who !== 'alone') await expectLost(w)
+      else {
+        const { id } = await expectLive(w)
+        await until('the prompt arrived', async () => {
+          const { visible_lines } = await w.call('session.screen', { session_id: id })
+          return visible_lines.join('\n').includes('got:hello')
+        })
+      }
+    })
+  })
+
+  const UNDONE = [
+    'job.retire.before',
+    'job.retire.ended',
+    'job.retire.after',
+    'teardown.stopped',
+    'teardown.retired',
+    'teardown.swept',
+    'purge.sockets',
+    'purge.journals',
+    'purge.after',
+    'remove.forgotten',
+  ] as const
+  test.for(UNDONE)('a failed one is undone: %s', TIMEOUT, async (at, context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying(at)
+      const program = join(w.roots.work, 'no-program')
+      writeFileSync(program, '#!/no/such/interpreter\n', { mode: 0o755 })
+      await expect(w.session(program, [])).rejects.toThrow()
+      await afterCrash(w, at, false)
+      await expectNothing(w)
+    })
+  })
+
+  // Whoever undoes it may die as well.
+  test.for(['teardown.retired', 'teardown.swept', 'purge.journals', 'remove.forgotten'] as const)(
+    'the daemon that undoes it dies too: %s',
+    TIMEOUT,
+    async (at, context: TestContext) => {
+      await inCrashWorld(context, async (w) => {
+        await w.startDying('create.initialized')
+        await create(w)
+        await w.dies()
+        await w.startDying(at, { unready: true })
+        await afterCrash(w, at, false)
+        await expectNothing(w)
+      })
+    },
+  )
+
+  test.for(['job.retire.ended', 'unrecorded.retired', 'purge.sockets', 'purge.journals'] as const)(
+    'a worker no record names: %s',
+    TIMEOUT,
+    async (at, context: TestContext) => {
+      await inCrashWorld(context, async (w) => {
+        await w.startDying('worker.leased')
+        await create(w)
+        await w.dies()
+        await w.startDying(at, { unready: true })
+        await afterCrash(w, at, false)
+        await expectNothing(w)
+      })
+    },
+  )
+})
+
+describe.concurrent('session.stop', () => {
+  const CASES = [
+    ['stop.before', 'live', 'lost'],
+    ['store.append.before:3', 'live', 'lost'],
+    ['store.append.unsynced:3', 'stopped', 'lost'],
+    ['store.append.after:3', 'stopped', 'lost'],
+    ['stop.recorded', 'stopped', 'lost'],
+    ['stop.answered', 'stopped', 'stopped'],
+    ['stop.after', 'stopped', 'stopped'],
+  ] as const
+
+  test.for(both(CASES))('%s, %s', TIMEOUT, async ([at, who, [, alone, together]], context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying(at)
+      const session = await created(w)
+      await expect(session.stop()).rejects.toThrow()
+      await afterCrash(w, at, who !== 'alone')
+      const outcome = who === 'alone' ? alone : together
+      if (outcome === 'live') await expectLive(w)
+      else if (outcome === 'lost') await expectLost(w)
+      else await expectStopped(w)
+    })
+  })
+
+  test.for(['adopt.asked', 'adopt.taken', 'stop.answered'] as const)(
+    'the daemon that replays it dies too: %s',
+    TIMEOUT,
+    async (at, context: TestContext) => {
+      await inCrashWorld(context, async (w) => {
+        await w.startDying('stop.recorded')
+        await (await created(w)).stop().catch(() => undefined)
+        await w.dies()
+        await w.startDying(at, { unready: true })
+        await afterCrash(w, at, false)
+        await expectStopped(w)
+      })
+    },
+  )
+
+  test.for(['stop.recorded', 'job.retire.ended', 'stop.after'] as const)(
+    'of a worker that does not answer: %s',
+    TIMEOUT,
+    async (at, context: TestContext) => {
+      await inCrashWorld(context, async (w) => {
+        await w.startDying()
+        const session = await created(w)
+        const worker = session.worker()
+        await w.daemon.kill()
+        process.kill(worker.pid, 'SIGSTOP')
+        await w.startDying(at)
+        expect((await session.info()).runtime.state).toBe('conflict')
+        await expect(session.stop()).rejects.toThrow()
+        if (runs(worker.pid)) process.kill(worker.pid, 'SIGCONT')
+        await afterCrash(w, at, false)
+        await expectStopped(w)
+      })
+    },
+  )
+})
+
+describe.concurrent('session.remove', () => {
+  const CASES = [
+    ['remove.before', 'live'],
+    ['store.append.before:3', 'live'],
+    ['store.append.after:3', 'gone'],
+    ['remove.recorded', 'gone'],
+    ['stop.answered', 'gone'],
+    ['teardown.stopped', 'gone'],
+    ['job.retire.before', 'gone'],
+    ['job.retire.ended', 'gone'],
+    ['job.retire.after', 'gone'],
+    ['teardown.retired', 'gone'],
+    ['teardown.swept', 'gone'],
+    ['purge.sockets', 'gone'],
+    ['purge.journals', 'gone'],
+    ['purge.after', 'gone'],
+    ['store.append.before:5', 'gone'],
+    ['store.append.unsynced:5', 'gone'],
+    ['remove.forgotten', 'gone'],
+  ] as const
+
+  test.for(both(CASES))('%s, %s', TIMEOUT, async ([at, who, [, outcome]], context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying(at)
+      const session = await created(w)
+      await expect(session.remove()).rejects.toThrow()
+      await afterCrash(w, at, who !== 'alone')
+      if (outcome === 'gone') await expectNothing(w)
+      else if (who === 'alone') await expectLive(w)
+      else await expectLost(w)
+    })
+  })
+
+  test.for(['adopt.asked', 'teardown.retired', 'teardown.swept', 'purge.sockets', 'remove.forgotten'] as const)(
+    'the daemon that finishes it dies too: %s',
+    TIMEOUT,
+    async (at, context: TestContext) => {
+      await inCrashWorld(context, async (w) => {
+        await w.startDying('remove.recorded')
+        await (await created(w)).remove().catch(() => undefined)
+        await w.dies()
+        await w.startDying(at, { unready: true })
+        await afterCrash(w, at, false)
+        await expectNothing(w)
+      })
+    },
+  )
+})
+
+describe.concurrent('rename and metadata', () => {
+  const CASES = [
+    ['change.before', 'old'],
+    ['store.append.before:3', 'old'],
+    ['store.append.unsynced:3', 'new'],
+    ['store.append.after:3', 'new'],
+    ['change.after', 'new'],
+  ] as const
+
+  test.for(CASES)('rename: %s', TIMEOUT, async ([at, outcome], context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying(at)
+      const session = await w.sh(TOUGH, { name: 'old' })
+      await session.untilScreen('ready')
+      await expect(session.call('session.rename', { name: 'new' })).rejects.toThrow()
+      await afterCrash(w, at, false)
+      expect(await expectLive(w)).toMatchObject({ id: session.id, name: outcome })
+    })
+  })
+
+  test.for(CASES)('metadata: %s', TIMEOUT, async ([at, outcome], context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying(at)
+      const session = await w.sh(TOUGH, { metadata: { a: 'old', b: 'old' } })
+      await session.untilScreen('ready')
+      await expect(session.call('session.set_metadata', { metadata: { a: 'new', b: 'new' } })).rejects.toThrow()
+      await afterCrash(w, at, false)
+      expect((await expectLive(w)).metadata).toEqual({ a: outcome, b: outcome })
+    })
+  })
+})
+
+describe.concurrent('a start of the daemon', () => {
+  const ADOPTION = [['adopt.listed'], ['adopt.asked'], ['adopt.taken'], ['adopt.after']] as const
+  test.for(both(ADOPTION))('adopts: %s, %s', TIMEOUT, async ([at, who], context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying()
+      const session = await created(w)
+      await w.daemon.kill()
+      await w.startDying(at, { unready: true })
+      await afterCrash(w, at, who !== 'alone')
+      if (who === 'alone') expect(await expectLive(w)).toMatchObject({ id: session.id, pid: session.pid })
+      else await expectLost(w)
+    })
+  })
+
+  test.for([
+    'lost.swept',
+    'job.retire.before',
+    'job.retire.ended',
+    'job.retire.after',
+    'lost.retired',
+    'lost.recorded',
+  ] as const)('finds a lost worker: %s', TIMEOUT, async (at, context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying()
+      await created(w)
+      await w.daemon.kill()
+      await w.killWorkers()
+      await w.startDying(at, { unready: true })
+      await afterCrash(w, at, false)
+      await expectLost(w)
+    })
+  })
+
+  test.for(['adopt.listed', 'job.retire.before', 'job.retire.after'] as const)(
+    'imports an end from a journal: %s',
+    TIMEOUT,
+    async (at, context: TestContext) => {
+      await inCrashWorld(
+        context,
+        async (w) => {
+          await w.startDying()
+          const gate = join(w.roots.work, 'gate')
+          const session = await w.child(['gate', gate, '7'])
+          await session.untilScreen('ready')
+          const worker = session.worker()
+          await w.daemon.kill()
+          writeFileSync(gate, '')
+          await until('the worker left', () => !runs(worker.pid))
+          await w.startDying(at, { unready: true })
+          await afterCrash(w, at, false)
+          await w.nothingStrays()
+          expect(await session.info()).toMatchObject({ state: 'failed', exit_code: 7, runtime: { state: 'terminal' } })
+        },
+        { config: '[workers]\nspares = 0\nterminal_retention_ms = 1\n' },
+      )
+    },
+  )
+})
+
+afterAll(() => {
+  expect(DAEMON_CRASH_POINTS.filter((it) => !tried.has(it))).toEqual([])
+})
+
+test('the shipped programs hold no crash point', () => {
+  for (const name of ['pohunekd', 'pohunek-sessiond']) {
+    const bundle = readFileSync(new URL(`../../dist/${name}.bundle.cjs`, import.meta.url), 'latin1')
+    expect(bundle).not.toMatch(/POHUNEK_CRASH_AT|teardown\.swept|worker\.stop\.asked/)
+  }
+})
