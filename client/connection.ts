@@ -94,7 +94,12 @@ export class Connection {
   }
 
   /** `version` pins the requests of a connection that copies another one's selected version. Throws daemon_unreachable. */
-  static async open(path: string, timeoutMs: number, origin: Origin | undefined, version?: number): Promise<Connection> {
+  static async open(
+    path: string,
+    timeoutMs: number,
+    origin: Origin | undefined,
+    version?: number,
+  ): Promise<Connection> {
     // Nothing is read before the next turn of the loop, and by then the connection is there.
     const to: { take: (bytes: Buffer) => void } = { take: () => undefined }
     const socket = await openSocket(path, timeoutMs, (bytes) => to.take(bytes))

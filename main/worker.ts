@@ -50,6 +50,7 @@ async function main(): Promise<void> {
     fs.writeSync(args.readyFd, 'READY=1\n')
     fs.closeSync(args.readyFd)
   }
+  crashPoint('worker.ready.told')
   // After the load: before it, it would cost V8's code cache. It keeps the heap of a flooded worker small.
   setFlagsFromString('--semi-space-growth-factor=1')
 }

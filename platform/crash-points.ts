@@ -59,6 +59,7 @@ const WORKER_POINTS = [
   'worker.socket.before',
   'worker.socket.after',
   'worker.ready',
+  'worker.ready.told',
   'worker.initialize.begun',
   'worker.initialize.spawned',
   'worker.initialize.executed',

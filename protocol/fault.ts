@@ -60,7 +60,7 @@ export function catalogue<const S extends Record<string, FaultSpec<never>>>(
         cause,
       )
     }
-    makers[code] = Object.defineProperties(make, { code: { value: code }, class: { value: spec.class } })
+    makers[code] = Object.assign(make, { code, class: spec.class })
   }
   return makers as never
 }

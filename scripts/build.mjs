@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { trainCli } from './train-cli.mjs'
 import { plainWidthTable } from './width-table.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -36,7 +37,7 @@ const common = {
 const programs = [
   { entry: 'main/pohunekd.ts', name: 'pohunekd', cache: true },
   { entry: 'main/worker.ts', name: 'pohunek-sessiond', cache: true },
-  { entry: 'main/cli.ts', name: 'pohunek', cache: true },
+  { entry: 'main/cli.ts', name: 'pohunek', cache: true, train: trainCli },
   { entry: 'main/cli-full.ts', name: 'pohunek-full', cache: true },
 ].filter((it) => existsSync(join(root, it.entry)))
 
@@ -47,14 +48,24 @@ await Promise.all(
 )
 for (const it of programs.filter((p) => p.cache)) {
   copyFileSync(join(root, 'scripts/loader.cjs'), join(dist, `${it.name}.cjs`))
-  // The cache is made by a process of its own that loads the bundle and leaves before it runs (see loader.cjs).
+  // The cache is made by a process of its own that loads the bundle and leaves before it runs, or runs (see loader.cjs).
   rmSync(join(dist, `${it.name}.cache`), { force: true })
-  execFileSync(process.execPath, [join(dist, `${it.name}.cjs`)], {
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/', POHUNEK_MAKE_CACHE: '1' },
-    stdio: 'inherit',
-  })
+  if (it.train !== undefined) await it.train(join(dist, `${it.name}.cjs`))
+  else
+    execFileSync(process.execPath, [join(dist, `${it.name}.cjs`)], {
+      env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/', POHUNEK_MAKE_CACHE: '1' },
+      stdio: 'inherit',
+    })
 }
 if (existsSync(join(root, 'client/index.ts'))) {
-  await build({ ...common, format: 'esm', minify: false, define: { POHUNEK_VERSION: JSON.stringify(version) }, entryPoints: ['client/index.ts'], outfile: join(dist, 'client.mjs'), packages: 'external' })
+  await build({
+    ...common,
+    format: 'esm',
+    minify: false,
+    define: { POHUNEK_VERSION: JSON.stringify(version) },
+    entryPoints: ['client/index.ts'],
+    outfile: join(dist, 'client.mjs'),
+    packages: 'external',
+  })
 }
 writeFileSync(join(dist, 'version'), `${version}\n`)

@@ -25,11 +25,20 @@ const script = new vm.Script(`(function (exports, require, module, __filename, _
 // The compiled code holds what it needs; the buffer would stay for the life of the process.
 cachedData = undefined
 const run = script.runInThisContext()
+const keepCache = () => fs.writeFileSync(`${base}.cache`, script.createCachedData())
+if (process.env.POHUNEK_MAKE_CACHE === 'run') {
+  // The program leaves this way; what it ran until then is in the cache.
+  const { reallyExit } = process
+  process.reallyExit = (code) => {
+    keepCache()
+    reallyExit(code)
+  }
+}
 if (process.env.POHUNEK_MAKE_CACHE === '1') {
   // Programs look at this and return after their modules are loaded, so that the functions used at start are in it.
   globalThis.POHUNEK_LOAD_ONLY = true
   run.call(module.exports, module.exports, require, module, file, __dirname)
-  fs.writeFileSync(`${base}.cache`, script.createCachedData())
+  keepCache()
   process.reallyExit(0)
 } else {
   run.call(module.exports, module.exports, require, module, file, __dirname)

@@ -12,7 +12,11 @@ export interface Stat {
   foreground: number
   /** Field 22: clock ticks between boot and start. */
   startIdentity: string
+  /** Its end has begun: it runs no more code, although it is no zombie yet. Its memory, and with it argv, may be gone. */
+  exiting?: true
 }
+
+const PF_EXITING = 0x4
 
 /** Parses /proc/<pid>/stat. The command may hold spaces and parentheses, so fields are counted after its last ')'. */
 export function parseStat(text: string): Stat | undefined {
@@ -24,6 +28,7 @@ export function parseStat(text: string): Stat | undefined {
     .trim()
     .split(' ')
   const startIdentity = rest[13] // field 22; `rest` starts at field 9
+  const flags = Number(rest[0]) // field 9
   if (state === undefined || foreground === undefined || startIdentity === undefined || !/^\d+$/.test(startIdentity))
     return undefined
   return {
@@ -34,6 +39,7 @@ export function parseStat(text: string): Stat | undefined {
     session: Number(session),
     foreground: Number(foreground),
     startIdentity,
+    ...((flags & PF_EXITING) === 0 ? {} : { exiting: true }),
   }
 }
 
@@ -43,7 +49,8 @@ export function readStat(pid: number): Stat | undefined {
   return text === undefined ? undefined : parseStat(text)
 }
 
-export const isAlive = (stat: Stat): boolean => stat.state !== 'Z' && stat.state !== 'X' && stat.state !== 'x'
+export const isAlive = (stat: Stat): boolean =>
+  stat.exiting !== true && stat.state !== 'Z' && stat.state !== 'X' && stat.state !== 'x'
 
 /** All process ids now, in the order of /proc. */
 export function allPids(): number[] {
@@ -80,14 +87,20 @@ export function hasEntry(environ: Buffer, entry: string): boolean {
 /** Value of the first `name=` entry of a NUL-separated environment block. */
 export function readEntry(environ: Buffer, name: string): string | undefined {
   const prefix = `${name}=`
-  const entry = environ.toString('utf8').split('\0').find((it) => it.startsWith(prefix))
+  const entry = environ
+    .toString('utf8')
+    .split('\0')
+    .find((it) => it.startsWith(prefix))
   return entry?.slice(prefix.length)
 }
 
+/** Undefined for what is gone or withheld. Throws when this process could not look: that says nothing about the other. */
 export function attempt<T>(read: () => T): T | undefined {
   try {
     return read()
-  } catch {
-    return undefined // gone or withheld: the caller decides what not knowing means
+  } catch (failure) {
+    if (CANNOT_LOOK.has((failure as NodeJS.ErrnoException).code ?? '')) throw failure
+    return undefined // the caller decides what not knowing means
   }
 }
+const CANNOT_LOOK: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])

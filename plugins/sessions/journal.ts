@@ -1,8 +1,8 @@
 /**
  * Reads what workers wrote about themselves (contract/environment.md §5, schema 4): evidence for a worker that cannot
- * be asked any more. Never written here.
+ * be asked any more.
  */
-import { readdirSync } from 'node:fs'
+import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import * as v from 'valibot'
 import { readPrivate } from '../../kernel/secure-files.ts'
@@ -74,6 +74,15 @@ export function readJournals(directory: string, sessionId: string): readonly Wor
     }
   }
   return journals
+}
+
+/** Removes what a worker that was killed between write and rename left. Only for a worker that is proven gone. */
+export function removeUnfinished(directory: string): void {
+  try {
+    for (const name of readdirSync(directory).filter((it) => it.endsWith('.json.tmp'))) rmSync(join(directory, name))
+  } catch {
+    // it goes with the session
+  }
 }
 
 function toJournal(raw: v.InferOutput<typeof Journal>): WorkerJournal {

@@ -3,6 +3,7 @@ import { crashPoint } from '../../kernel/crash-points.ts'
 import type { ChildExit } from '../../protocol/worker/messages.ts'
 import type { Finding } from './examine.ts'
 import { jobOf, type Host } from './host.ts'
+import { removeUnfinished } from './journal.ts'
 import { isOver } from './machine.ts'
 import { message } from './registry.ts'
 import { connectSession, importSnapshot, programEnded, retireEnded, type Examine } from './runtime.ts'
@@ -28,6 +29,7 @@ export async function settle(keeper: Keeper, session: Session, finding: Finding,
       return takeWorker(keeper, session, finding, patience)
     case 'journal':
       if (!isOver(session.phase)) programEnded(host, session, finding.journal.exit ?? unknownExit(host))
+      removeUnfinished(host.kernel.paths.journals(session.id))
       return retireEnded(host, session)
     case 'gone':
       return lost(host, session, patience)
@@ -106,6 +108,7 @@ async function lost(host: Host, session: Session, patience: Patience): Promise<v
     })
   }
   crashPoint('lost.retired')
+  removeUnfinished(host.kernel.paths.journals(session.id))
   if (isOver(session.phase)) return
   host.registry.move(session, 'worker_gone', {
     reason: isClean(swept) ? 'runtime_lost' : 'runtime_lost_cleanup_unconfirmed',

@@ -3,16 +3,18 @@
  * beforehand, so that creating a session costs one round trip. A spare belongs to nothing durable: it ends by itself
  * when the connection of its controller closes, so a daemon that stops or dies leaks none.
  */
+import { join } from 'node:path'
 import { ulid } from 'ulid'
 import { delay, type Clock } from '../../kernel/clock.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Paths } from '../../kernel/paths.ts'
 import type { Scope } from '../../kernel/scope.ts'
 import { WORKER_CONNECT_MS, WORKER_CONNECT_RETRY_MS, WORKER_INITIALIZE_MS } from '../../protocol/limits.ts'
+import { platformFaults } from '../../platform/faults.ts'
 import type { ProcessIdentity } from '../../platform/processes.ts'
 import type { Supervisor, WorkerJob } from '../../platform/supervisor.ts'
 import { purgeFiles } from './purge.ts'
-import { WorkerLink } from './worker-link.ts'
+import { WorkerLink, WorkerUnreachable } from './worker-link.ts'
 
 /** How a worker process is started. */
 export interface WorkerProgram {
@@ -165,6 +167,8 @@ export class Supply {
         daemonId,
         scope: mine,
         clock: this.#options.clock,
+        ended: async () => (await supervisor.inspect(job)).state === 'ended',
+        log: join(paths.logs, `pohunek-session-${sessionId}.jsonl`),
       })
       return { sessionId, job, process, link, scope: mine }
     } catch (failure) {
@@ -194,21 +198,28 @@ function workerArguments(paths: Paths, job: WorkerJob): string[] {
   return Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, value])
 }
 
-/** Connects with retries until `deadlineMs` is over; then the last failure is thrown. Refusals are not retried. */
-export async function openLink(options: {
+/**
+ * Connects to a worker that was just started, with retries. Throws Fault worker_exited_before_ready once it is gone, or
+ * worker_connect_failed after WORKER_CONNECT_MS. Refusals are not retried.
+ */
+async function openLink(options: {
   socketPath: string
   daemonId: string
   scope: Scope
   clock: Clock
-  deadlineMs?: number
+  ended: () => Promise<boolean>
+  log: string
 }): Promise<WorkerLink> {
-  const { clock, scope } = options
-  const until = clock.monotonic() + (options.deadlineMs ?? WORKER_CONNECT_MS)
+  const { clock, scope, ended, log } = options
+  const until = clock.monotonic() + WORKER_CONNECT_MS
   for (;;) {
     try {
       return await WorkerLink.open({ ...options, requestMs: WORKER_INITIALIZE_MS })
     } catch (failure) {
-      if (!isConnectFailure(failure) || clock.monotonic() + WORKER_CONNECT_RETRY_MS > until) throw failure
+      if (!isConnectFailure(failure) && !(failure instanceof WorkerUnreachable)) throw failure
+      if (await ended()) throw platformFaults.worker_exited_before_ready({ how: 'its process is gone', log }, failure)
+      if (clock.monotonic() + WORKER_CONNECT_RETRY_MS > until)
+        throw platformFaults.worker_connect_failed({ waitedMs: WORKER_CONNECT_MS, log }, failure)
     }
     await delay(clock, WORKER_CONNECT_RETRY_MS, scope.signal)
   }

@@ -61,6 +61,27 @@ describe('FC-94e0: unexpected arguments are usage errors', () => {
     [['session', 'metadata', 'x', '--set', 'k=1', '--clear', 'k']],
     [['--nope', 'session', 'list']],
     [['--host']],
+    [['--host', '']],
+    [['--host', '--json']],
+    // Spellings cac folds into others, and what it takes for a value or an argument.
+    [['session', 'list', '--q']],
+    [['session', 'list', '-qq']],
+    [['session', 'list', '---json']],
+    [['session', 'list', '-json']],
+    [['session', 'list', '--no-json']],
+    [['session', 'list', '--no-quiet']],
+    [['session', 'list', '--json.x']],
+    [['session', 'list', '--json=']],
+    [['session', 'list', '--__proto__=x']],
+    [['session', 'list', '--constructor']],
+    [['session', 'list', '--metaEq', 'a=b']],
+    [['session', 'list', '--meta-eq', '--json']],
+    [['session', 'list', '--meta-eq', 'a=b', '--meta-eq']],
+    [['session', 'list', '--', 'x']],
+    [['session', 'new', '--inputStdin']],
+    [['session', 'new', '--stdin', '--input-stdin']],
+    [['session', 'new', '--nostart']],
+    [['session', 'stop', '--', 'a', 'b']],
   ])('%j', (line) => {
     const told = problem(line)
     expect(told).toBeTypeOf('string')
@@ -77,8 +98,26 @@ describe('values are taken as they are', () => {
     expect(input(['session', 'new', '--input', '']).value('input')).toBe('')
     expect(input(['session', 'new', '--input=--help']).value('input')).toBe('--help')
   })
-  test('what follows -- is no option', () =>
-    expect(input(['session', 'input', 'x', '--', '--json']).argument('text')).toBe('--json'))
+  test('what follows -- is no option', () => {
+    expect(input(['session', 'input', 'x', '--', '--json']).argument('text')).toBe('--json')
+    expect(input(['session', 'input', '--', '-x', '--']).argument('text')).toBe('--')
+    expect(input(['session', 'stop', '--', '007']).argument('target')).toBe('007')
+  })
+  test('an argument behind a flag without a value stays an argument', () => {
+    for (const target of ['true', 'false', '007', '-']) {
+      expect(input(['session', 'rm', '--accept-unconfirmed-cleanup', target]).argument('target')).toBe(target)
+      expect(input(['session', 'inspect', '--json', target]).argument('target')).toBe(target)
+    }
+  })
+  test('a repeated flag keeps its values in order, as they are', () => {
+    expect(
+      input(['session', 'metadata', 'x', '--set=a=1', '--json', '--set', 'b=', '--set=c=-']).values('set'),
+    ).toEqual(['a=1', 'b=', 'c=-'])
+    expect(input(['session', 'input', 'x', '', '--until', 'idle', '--until', 'blocked']).values('until')).toEqual([
+      'idle',
+      'blocked',
+    ])
+  })
   test('metadata splits at the first equals sign', () =>
     expect(input(['session', 'new', '--meta', 'k=a=b']).values('meta')).toEqual(['k=a=b']))
   test('aliases and short names', () => {
@@ -90,7 +129,11 @@ describe('values are taken as they are', () => {
   })
   test('global flags anywhere before --', () => {
     const parsed = parse(commands, ['--no-start', 'session', '--host', 'local', 'list', '--json'])
-    expect('globals' in parsed && parsed.globals).toMatchObject({ host: 'local', noStart: true })
+    expect('globals' in parsed && parsed.globals).toEqual({ host: 'local', noStart: true, help: false, version: false })
+    const last = parse(commands, ['--host=a', 'session', 'list', '--host', '7'])
+    expect('globals' in last && last.globals.host).toBe('7')
+    const help = parse(commands, ['session', 'stop', '-h'])
+    expect('globals' in help && help.globals.help).toBe(true)
   })
 })
 

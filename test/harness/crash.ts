@@ -5,6 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
+  chownSync,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -15,12 +16,13 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import type { TestContext } from 'vitest'
 import type { Daemon } from './daemon.ts'
 import { carrying, programOf, runs, show } from './processes.ts'
 import { bin, makeRoots, REPOSITORY } from './roots.ts'
 import { until } from './wait.ts'
+import { Wire } from './wire.ts'
 import { World, type WorldOptions } from './world.ts'
 
 const SOURCES = ['protocol', 'kernel', 'platform', 'plugins', 'worker', 'main', 'scripts', 'package-lock.json']
@@ -67,10 +69,24 @@ const CONFIG = ['[workers]', 'spares = 0', 'stop_grace_ms = 100', 'sweep_grace_m
 const ID = /s-[0-9A-HJKMNP-TV-Z]{26}/
 
 export class CrashWorld extends World {
+  #uid: number | undefined
+
+  /** A daemon serves its own user only, so its client is that user while it connects, and its files are that user's. */
+  override async connect(): Promise<Wire> {
+    return this.keep(await asUser(this.#uid, () => Wire.open(this.roots.socket)))
+  }
+  override profile(...args: Parameters<World['profile']>): string {
+    const name = super.profile(...args)
+    if (this.#uid !== undefined) give(this.roots.config, this.#uid)
+    return name
+  }
+
   /** Starts a daemon that dies at a point; `<name>` or `<name>:<n>`, undefined for one that lives. */
   async startDying(at?: string, options: { unready?: boolean; uid?: number } = {}): Promise<Daemon> {
+    this.#uid = options.uid ?? this.#uid
     return await this.start({
       ...options,
+      ...(this.#uid === undefined ? {} : { uid: this.#uid }),
       program: join(crashBuild(), 'bin/pohunekd'),
       env: { POHUNEK_CRASH_AT: at, POHUNEK_WORKER_BIN: this.#workerProgram() },
     })
@@ -192,3 +208,38 @@ export function logOf(w: World): string {
     return ''
   }
 }
+
+/** The user unprivileged parts run as: a process of root can hide nothing from root. */
+const NOBODY = 65_534
+
+/**
+ * Lets a world run without privileges: its roots belong to that user. Answers the uid to start the daemon with,
+ * undefined when the test has none anyway, or in words why it is impossible.
+ */
+export function unprivileged(w: World): number | undefined | string {
+  if (process.geteuid?.() !== 0) return undefined
+  for (let at = join(REPOSITORY, 'dist'); at !== dirname(at); at = dirname(at))
+    if ((statSync(at).mode & 0o001) === 0) return `${at} is closed to other users`
+  give(w.roots.base, NOBODY)
+  return NOBODY
+}
+
+function give(path: string, uid: number): void {
+  chownSync(path, uid, uid)
+  if (statSync(path).isDirectory()) for (const name of readdirSync(path)) give(join(path, name), uid)
+}
+
+/** Runs the synchronous part of `act` as another user. */
+function asUser<T>(uid: number | undefined, act: () => T): T {
+  if (uid === undefined) return act()
+  process.seteuid?.(uid)
+  try {
+    return act()
+  } finally {
+    process.seteuid?.(0)
+  }
+}
+
+/** Shell words that start a process which cannot be looked into, in a session of its own, and wait for it. */
+export const hiding = (told: string): string =>
+  `setsid '${process.execPath}' '${join(REPOSITORY, 'test/harness/hidden.mjs')}' '${told}' & while ! [ -s '${told}' ]; do sleep 0.05; done`

@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test, type TestContext } from 'vitest'
+import { describe, expect, test, type TestContext } from 'vitest'
 import { DAEMON_CRASH_POINTS } from '../../platform/crash-points.ts'
 import { inCrashWorld, type CrashWorld } from '../harness/crash.ts'
 import { runs } from '../harness/processes.ts'
@@ -17,7 +17,12 @@ const TIMEOUT = { timeout: 240_000 }
 /** Ends on SIGKILL alone, as does its helper outside the terminal: whatever is left alive stays alive. */
 const TOUGH = `trap '' HUP TERM; setsid sleep 9999 & echo "helper:$!"; echo ready; while read line; do echo "got:$line"; done; while :; do sleep 1; done`
 
+/** Points some case below dies at. */
 const tried = new Set<string>()
+const cases = <T extends readonly (string | readonly [string, ...unknown[]])[]>(all: T): T => {
+  for (const it of all) tried.add((typeof it === 'string' ? it : it[0]).split(':')[0] as string)
+  return all
+}
 
 /** A session of the tough program, or undefined when the daemon died before it answered. */
 async function create(w: CrashWorld, options: Record<string, unknown> = {}): Promise<Session | undefined> {
@@ -31,8 +36,7 @@ async function created(w: CrashWorld): Promise<Session> {
 }
 
 /** The daemon is dead; its workers too when the case says so; then the next one starts. */
-async function afterCrash(w: CrashWorld, at: string, workersToo: boolean): Promise<void> {
-  tried.add(at.split(':')[0] as string)
+async function afterCrash(w: CrashWorld, workersToo: boolean): Promise<void> {
   await w.dies()
   if (workersToo) await w.killWorkers()
   await w.startDying()
@@ -87,7 +91,7 @@ const both = <T extends readonly [string, ...unknown[]]>(
   ])
 
 describe.concurrent('session.new', () => {
-  const CASES = [
+  const CASES = cases([
     ['store.append.before', 'nothing'],
     ['store.append.unsynced', 'nothing'],
     ['store.append.after', 'nothing'],
@@ -105,13 +109,13 @@ describe.concurrent('session.new', () => {
     ['store.append.unsynced:2', 'complete'],
     ['store.append.after:2', 'complete'],
     ['create.committed', 'complete'],
-  ] as const
+  ] as const)
 
   test.for(both(CASES))('%s, %s', TIMEOUT, async ([at, who, [, outcome]], context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       await w.startDying(at)
       expect(await create(w)).toBeUndefined()
-      await afterCrash(w, at, who !== 'alone')
+      await afterCrash(w, who !== 'alone')
       if (outcome === 'nothing') await expectNothing(w)
       else if (who === 'alone') await expectLive(w)
       else await expectLost(w)
@@ -121,19 +125,19 @@ describe.concurrent('session.new', () => {
   })
 
   // The prompt lived in the daemon that died: a session without it is not what was asked for.
-  const WITH_INPUT = [
+  const WITH_INPUT = cases([
     ['create.committed', 'nothing'],
     ['create.input.written', 'nothing'],
     ['store.append.before:3', 'nothing'],
     ['store.append.after:3', 'complete'],
     ['create.input.committed', 'complete'],
-  ] as const
+  ] as const)
 
   test.for(both(WITH_INPUT))('with a prompt: %s, %s', TIMEOUT, async ([at, who, [, outcome]], context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       await w.startDying(at)
       expect(await create(w, { input: 'hello' })).toBeUndefined()
-      await afterCrash(w, at, who !== 'alone')
+      await afterCrash(w, who !== 'alone')
       if (outcome === 'nothing') await expectNothing(w)
       else if (who !== 'alone') await expectLost(w)
       else {
@@ -146,7 +150,7 @@ describe.concurrent('session.new', () => {
     })
   })
 
-  const UNDONE = [
+  const UNDONE = cases([
     'job.retire.before',
     'job.retire.ended',
     'job.retire.after',
@@ -157,20 +161,20 @@ describe.concurrent('session.new', () => {
     'purge.journals',
     'purge.after',
     'remove.forgotten',
-  ] as const
+  ] as const)
   test.for(UNDONE)('a failed one is undone: %s', TIMEOUT, async (at, context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       await w.startDying(at)
       const program = join(w.roots.work, 'no-program')
       writeFileSync(program, '#!/no/such/interpreter\n', { mode: 0o755 })
       await expect(w.session(program, [])).rejects.toThrow()
-      await afterCrash(w, at, false)
+      await afterCrash(w, false)
       await expectNothing(w)
     })
   })
 
   // Whoever undoes it may die as well.
-  test.for(['teardown.retired', 'teardown.swept', 'purge.journals', 'remove.forgotten'] as const)(
+  test.for(cases(['teardown.retired', 'teardown.swept', 'purge.journals', 'remove.forgotten'] as const))(
     'the daemon that undoes it dies too: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -179,13 +183,13 @@ describe.concurrent('session.new', () => {
         await create(w)
         await w.dies()
         await w.startDying(at, { unready: true })
-        await afterCrash(w, at, false)
+        await afterCrash(w, false)
         await expectNothing(w)
       })
     },
   )
 
-  test.for(['job.retire.ended', 'unrecorded.retired', 'purge.sockets', 'purge.journals'] as const)(
+  test.for(cases(['job.retire.ended', 'unrecorded.retired', 'purge.sockets', 'purge.journals'] as const))(
     'a worker no record names: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -194,7 +198,7 @@ describe.concurrent('session.new', () => {
         await create(w)
         await w.dies()
         await w.startDying(at, { unready: true })
-        await afterCrash(w, at, false)
+        await afterCrash(w, false)
         await expectNothing(w)
       })
     },
@@ -202,7 +206,7 @@ describe.concurrent('session.new', () => {
 })
 
 describe.concurrent('session.stop', () => {
-  const CASES = [
+  const CASES = cases([
     ['stop.before', 'live', 'lost'],
     ['store.append.before:3', 'live', 'lost'],
     ['store.append.unsynced:3', 'stopped', 'lost'],
@@ -210,14 +214,14 @@ describe.concurrent('session.stop', () => {
     ['stop.recorded', 'stopped', 'lost'],
     ['stop.answered', 'stopped', 'stopped'],
     ['stop.after', 'stopped', 'stopped'],
-  ] as const
+  ] as const)
 
   test.for(both(CASES))('%s, %s', TIMEOUT, async ([at, who, [, alone, together]], context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       await w.startDying(at)
       const session = await created(w)
       await expect(session.stop()).rejects.toThrow()
-      await afterCrash(w, at, who !== 'alone')
+      await afterCrash(w, who !== 'alone')
       const outcome = who === 'alone' ? alone : together
       if (outcome === 'live') await expectLive(w)
       else if (outcome === 'lost') await expectLost(w)
@@ -225,7 +229,7 @@ describe.concurrent('session.stop', () => {
     })
   })
 
-  test.for(['adopt.asked', 'adopt.taken', 'stop.answered'] as const)(
+  test.for(cases(['adopt.asked', 'adopt.taken', 'stop.answered'] as const))(
     'the daemon that replays it dies too: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -234,13 +238,13 @@ describe.concurrent('session.stop', () => {
         await (await created(w)).stop().catch(() => undefined)
         await w.dies()
         await w.startDying(at, { unready: true })
-        await afterCrash(w, at, false)
+        await afterCrash(w, false)
         await expectStopped(w)
       })
     },
   )
 
-  test.for(['stop.recorded', 'job.retire.ended', 'stop.after'] as const)(
+  test.for(cases(['stop.recorded', 'job.retire.ended', 'stop.after'] as const))(
     'of a worker that does not answer: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -254,7 +258,7 @@ describe.concurrent('session.stop', () => {
         expect((await session.info()).runtime.state).toBe('conflict')
         await expect(session.stop()).rejects.toThrow()
         if (runs(worker.pid)) process.kill(worker.pid, 'SIGCONT')
-        await afterCrash(w, at, false)
+        await afterCrash(w, false)
         await expectStopped(w)
       })
     },
@@ -262,7 +266,7 @@ describe.concurrent('session.stop', () => {
 })
 
 describe.concurrent('session.remove', () => {
-  const CASES = [
+  const CASES = cases([
     ['remove.before', 'live'],
     ['store.append.before:3', 'live'],
     ['store.append.after:3', 'gone'],
@@ -280,21 +284,21 @@ describe.concurrent('session.remove', () => {
     ['store.append.before:5', 'gone'],
     ['store.append.unsynced:5', 'gone'],
     ['remove.forgotten', 'gone'],
-  ] as const
+  ] as const)
 
   test.for(both(CASES))('%s, %s', TIMEOUT, async ([at, who, [, outcome]], context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       await w.startDying(at)
       const session = await created(w)
       await expect(session.remove()).rejects.toThrow()
-      await afterCrash(w, at, who !== 'alone')
+      await afterCrash(w, who !== 'alone')
       if (outcome === 'gone') await expectNothing(w)
       else if (who === 'alone') await expectLive(w)
       else await expectLost(w)
     })
   })
 
-  test.for(['adopt.asked', 'teardown.retired', 'teardown.swept', 'purge.sockets', 'remove.forgotten'] as const)(
+  test.for(cases(['adopt.asked', 'teardown.retired', 'teardown.swept', 'purge.sockets', 'remove.forgotten'] as const))(
     'the daemon that finishes it dies too: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -303,7 +307,7 @@ describe.concurrent('session.remove', () => {
         await (await created(w)).remove().catch(() => undefined)
         await w.dies()
         await w.startDying(at, { unready: true })
-        await afterCrash(w, at, false)
+        await afterCrash(w, false)
         await expectNothing(w)
       })
     },
@@ -311,13 +315,13 @@ describe.concurrent('session.remove', () => {
 })
 
 describe.concurrent('rename and metadata', () => {
-  const CASES = [
+  const CASES = cases([
     ['change.before', 'old'],
     ['store.append.before:3', 'old'],
     ['store.append.unsynced:3', 'new'],
     ['store.append.after:3', 'new'],
     ['change.after', 'new'],
-  ] as const
+  ] as const)
 
   test.for(CASES)('rename: %s', TIMEOUT, async ([at, outcome], context: TestContext) => {
     await inCrashWorld(context, async (w) => {
@@ -325,7 +329,7 @@ describe.concurrent('rename and metadata', () => {
       const session = await w.sh(TOUGH, { name: 'old' })
       await session.untilScreen('ready')
       await expect(session.call('session.rename', { name: 'new' })).rejects.toThrow()
-      await afterCrash(w, at, false)
+      await afterCrash(w, false)
       expect(await expectLive(w)).toMatchObject({ id: session.id, name: outcome })
     })
   })
@@ -336,46 +340,48 @@ describe.concurrent('rename and metadata', () => {
       const session = await w.sh(TOUGH, { metadata: { a: 'old', b: 'old' } })
       await session.untilScreen('ready')
       await expect(session.call('session.set_metadata', { metadata: { a: 'new', b: 'new' } })).rejects.toThrow()
-      await afterCrash(w, at, false)
+      await afterCrash(w, false)
       expect((await expectLive(w)).metadata).toEqual({ a: outcome, b: outcome })
     })
   })
 })
 
 describe.concurrent('a start of the daemon', () => {
-  const ADOPTION = [['adopt.listed'], ['adopt.asked'], ['adopt.taken'], ['adopt.after']] as const
+  const ADOPTION = cases([['adopt.listed'], ['adopt.asked'], ['adopt.taken'], ['adopt.after']] as const)
   test.for(both(ADOPTION))('adopts: %s, %s', TIMEOUT, async ([at, who], context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       await w.startDying()
       const session = await created(w)
       await w.daemon.kill()
       await w.startDying(at, { unready: true })
-      await afterCrash(w, at, who !== 'alone')
+      await afterCrash(w, who !== 'alone')
       if (who === 'alone') expect(await expectLive(w)).toMatchObject({ id: session.id, pid: session.pid })
       else await expectLost(w)
     })
   })
 
-  test.for([
-    'lost.swept',
-    'job.retire.before',
-    'job.retire.ended',
-    'job.retire.after',
-    'lost.retired',
-    'lost.recorded',
-  ] as const)('finds a lost worker: %s', TIMEOUT, async (at, context: TestContext) => {
+  test.for(
+    cases([
+      'lost.swept',
+      'job.retire.before',
+      'job.retire.ended',
+      'job.retire.after',
+      'lost.retired',
+      'lost.recorded',
+    ] as const),
+  )('finds a lost worker: %s', TIMEOUT, async (at, context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       await w.startDying()
       await created(w)
       await w.daemon.kill()
       await w.killWorkers()
       await w.startDying(at, { unready: true })
-      await afterCrash(w, at, false)
+      await afterCrash(w, false)
       await expectLost(w)
     })
   })
 
-  test.for(['adopt.listed', 'job.retire.before', 'job.retire.after'] as const)(
+  test.for(cases(['adopt.listed', 'job.retire.before', 'job.retire.after'] as const))(
     'imports an end from a journal: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -391,7 +397,7 @@ describe.concurrent('a start of the daemon', () => {
           writeFileSync(gate, '')
           await until('the worker left', () => !runs(worker.pid))
           await w.startDying(at, { unready: true })
-          await afterCrash(w, at, false)
+          await afterCrash(w, false)
           await w.nothingStrays()
           expect(await session.info()).toMatchObject({ state: 'failed', exit_code: 7, runtime: { state: 'terminal' } })
         },
@@ -401,7 +407,7 @@ describe.concurrent('a start of the daemon', () => {
   )
 })
 
-afterAll(() => {
+test('every point of the daemon is died at', () => {
   expect(DAEMON_CRASH_POINTS.filter((it) => !tried.has(it))).toEqual([])
 })
 

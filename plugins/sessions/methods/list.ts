@@ -1,4 +1,5 @@
 import type { Handler } from '../../../kernel/plugin.ts'
+import { MAX_RESULT_BYTES } from '../../../protocol/limits.ts'
 import type contract from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import type { SessionInfo, SessionListFilter } from '../types.ts'
@@ -9,8 +10,21 @@ export const list =
     const { filters = [], limit, after } = params ?? {}
     const all = registry.list()
     const found = filters.length === 0 ? all : all.filter((it) => filters.every((filter) => matches(it, filter)))
-    return (limit === undefined && after === undefined ? found : page(found, limit, after)) as SessionInfo[]
+    const asked = limit === undefined && after === undefined ? found : page(found, limit, after)
+    const fits = fitting(asked)
+    // What was cut is asked for with `after`, so what is answered must be the first of it by id.
+    return (fits.length === asked.length ? asked : fitting(page(asked))) as SessionInfo[]
   }
+
+/** Pure. The first sessions that fit one line together; never none while there are any. */
+export function fitting(sessions: readonly SessionInfo[], maxBytes = MAX_RESULT_BYTES): readonly SessionInfo[] {
+  let left = maxBytes - '[]'.length
+  const cut = sessions.findIndex((it, at) => {
+    left -= Buffer.byteLength(JSON.stringify(it)) + 1
+    return left < 0 && at > 0
+  })
+  return cut === -1 ? sessions : sessions.slice(0, cut)
+}
 
 /** Pure. Ordered by id, so that a page is found again even when the session it ended with is gone. */
 export function page(all: readonly SessionInfo[], limit = all.length, after = ''): SessionInfo[] {
