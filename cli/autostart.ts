@@ -71,7 +71,7 @@ async function launch(roots: Roots, env: Environment, installation: Installation
   const child = spawn(installation.daemon, ['--ready-fd', '3'], {
     detached: true,
     cwd: '/',
-    env: env,
+    env: daemonEnvironment(env),
     stdio: ['ignore', log ?? 'ignore', log ?? 'ignore', 'pipe'],
   })
   const ready = child.stdio[3] as Readable
@@ -92,6 +92,18 @@ async function launch(roots: Roots, env: Environment, installation: Installation
   const problem = told === 'ready' ? undefined : await problemOf(roots, told, log, from)
   if (log !== undefined) closeSync(log)
   if (problem !== undefined) throw faults.daemon_spawn_failed({ problem })
+}
+
+/**
+ * What a daemon started from inside a session must not take with it: the session's markers, by which its processes are
+ * found and ended, and its temporary directory, which is removed with it.
+ */
+export function daemonEnvironment(env: Environment): Environment {
+  const inside = env.POHUNEK_WORKER_INSTANCE_ID !== undefined || env.POHUNEK_SESSION_ID !== undefined
+  const entries = Object.entries(env).filter(
+    ([name]) => !inside || !((name.startsWith('POHUNEK_') && !name.startsWith('POHUNEK_PASS_')) || name === 'TMPDIR'),
+  )
+  return Object.fromEntries(entries)
 }
 
 async function problemOf(

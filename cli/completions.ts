@@ -1,22 +1,32 @@
 /** Completion scripts for bash, zsh and fish, generated from the command data. */
-import type { Command } from '../protocol/command.ts'
-import type { Cli } from './cli.ts'
+import type { Command, Flag } from '../protocol/command.ts'
 import { faults } from './errors.ts'
+import { GLOBAL_FLAGS } from './parse.ts'
+
+interface Choice {
+  readonly name: string
+  readonly about: string
+  /** What its value can be; undefined when it takes none. */
+  readonly value?: { readonly choices: readonly string[]; readonly directory: boolean }
+}
 
 interface Node {
   /** Words that lead here, e.g. ['session', 'stop']. */
   readonly words: readonly string[]
-  readonly next: readonly { readonly word: string; readonly about: string }[]
-  readonly flags: readonly { readonly name: string; readonly about: string }[]
+  readonly next: readonly Choice[]
+  readonly flags: readonly Choice[]
   readonly session: boolean
   readonly choices: readonly string[]
 }
 
-const GLOBAL_FLAGS = [
-  { name: '--host', about: 'the host' },
-  { name: '--no-start', about: 'do not start a daemon' },
-  { name: '--help', about: 'help' },
-]
+const choiceOf = (flag: Flag): Choice => ({
+  name: `--${flag.name}`,
+  about: flag.about,
+  ...(flag.value === undefined
+    ? {}
+    : { value: { choices: flag.choices ?? [], directory: flag.value === 'directory' } }),
+})
+const global = GLOBAL_FLAGS.map(choiceOf)
 
 /** Pure. Every place in the command tree with what may come next. */
 export function completionTree(commands: readonly Command[]): Node[] {
@@ -29,26 +39,17 @@ export function completionTree(commands: readonly Command[]): Node[] {
   const inner = [...groups.values()].map((words): Node => {
     const below = shown.filter((it) => it.path.length > words.length && words.every((word, at) => it.path[at] === word))
     const next = new Map(
-      below.map((it) => [
-        it.path[words.length] as string,
-        it.path.length === words.length + 1 ? it.about : `${it.path[words.length]} commands`,
-      ]),
+      below.map((it) => {
+        const name = it.path[words.length] as string
+        return [name, { name, about: it.path.length === words.length + 1 ? it.about : `${name} commands` }]
+      }),
     )
-    return {
-      words,
-      next: [...next].map(([word, about]) => ({ word, about })),
-      flags: GLOBAL_FLAGS,
-      session: false,
-      choices: [],
-    }
+    return { words, next: [...next.values()], flags: global, session: false, choices: [] }
   })
   const leaves = shown.map((it): Node => ({
     words: it.path,
     next: [],
-    flags: [
-      ...it.flags.filter((flag) => !flag.hidden).map((flag) => ({ name: `--${flag.name}`, about: flag.about })),
-      ...GLOBAL_FLAGS,
-    ],
+    flags: [...it.flags.filter((flag) => !flag.hidden).map(choiceOf), ...global],
     session: it.arguments.some((argument) => argument.session),
     choices: it.arguments.flatMap((argument) => argument.choices ?? []),
   }))
@@ -59,7 +60,7 @@ export function completionTree(commands: readonly Command[]): Node[] {
 const LIVE = 'POHUNEK_NO_START=1 pohunek session list -q 2>/dev/null'
 const key = (node: Node): string => node.words.map((word) => ` ${word}`).join('')
 const quote = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`
-const plain = (node: Node): string[] => [...node.next.map((it) => it.word), ...node.choices]
+const plain = (node: Node): string[] => [...node.next.map((it) => it.name), ...node.choices]
 
 function steps(tree: readonly Node[]): string {
   return tree
@@ -68,11 +69,32 @@ function steps(tree: readonly Node[]): string {
     .join('|')
 }
 
+/** One line of a case for each flag with a value; `directories` and `choices` say what the shell does then. */
+function valueCases(
+  tree: readonly Node[],
+  directories: string,
+  choices: (values: readonly string[]) => string,
+): string[] {
+  return tree.flatMap((node) =>
+    node.flags
+      .filter((it) => it.value !== undefined)
+      .map(({ name, value }) => {
+        const act = value?.directory ? directories : choices(value?.choices ?? [])
+        return `    ${quote(`${key(node)} ${name}`)}) ${act}; return ;;`
+      }),
+  )
+}
+
 function bash(tree: readonly Node[], live: boolean): string {
   const cases = tree.map((it) => {
     const candidates = `${plain(it).join(' ')}${it.session && live ? ` $(${LIVE})` : ''}`
     return `    ${quote(key(it))}) plain="${candidates}"; flags="${it.flags.map((flag) => flag.name).join(' ')}" ;;`
   })
+  const values = valueCases(
+    tree,
+    'COMPREPLY=($(compgen -d -- "$cur"))',
+    (choices) => `COMPREPLY=($(compgen -W "${choices.join(' ')}" -- "$cur"))`,
+  )
   return `# bash completion of pohunek: source <(pohunek completions bash)
 _pohunek() {
   local cur="\${COMP_WORDS[COMP_CWORD]}" at="" plain="" flags="" i
@@ -82,6 +104,9 @@ _pohunek() {
       ${steps(tree)}) at="$at \${COMP_WORDS[i]}" ;;
     esac
   done
+  case "$at \${COMP_WORDS[COMP_CWORD - 1]}" in
+${values.join('\n')}
+  esac
   case "$at" in
 ${cases.join('\n')}
   esac
@@ -92,66 +117,81 @@ complete -F _pohunek pohunek
 }
 
 function zsh(tree: readonly Node[], live: boolean): string {
+  const described = (all: readonly Choice[]): string =>
+    all.map((it) => quote(`${it.name.replaceAll(':', String.raw`\:`)}:${it.about}`)).join(' ')
   const cases = tree.map((it) => {
-    const words = [...plain(it), ...it.flags.map((flag) => flag.name)].map(quote).join(' ')
-    const sessions = it.session && live ? `; compadd -- \${(f)"$(${LIVE})"}` : ''
-    return `    ${quote(key(it))}) compadd -- ${words}${sessions} ;;`
+    const words = [...it.next, ...it.choices.map((name) => ({ name, about: '' }))]
+    const sessions = it.session && live ? `; sessions=(\${(f)"$(${LIVE})"})` : ''
+    return `    ${quote(key(it))}) plain=(${described(words)}); flags=(${described(it.flags)})${sessions} ;;`
   })
+  const values = valueCases(tree, '_files -/', (choices) =>
+    choices.length > 0 ? `compadd -- ${choices.map(quote).join(' ')}` : `_message value`,
+  )
   return `#compdef pohunek
-# zsh completion of pohunek: source <(pohunek completions zsh)
+# zsh completion of pohunek: source <(pohunek completions zsh), behind compinit
 _pohunek() {
   local at="" i
+  local -a plain flags sessions
   for ((i = 2; i < CURRENT; i++)); do
     case "$at \${words[i]}" in
       ${steps(tree)}) at="$at \${words[i]}" ;;
     esac
   done
+  case "$at \${words[CURRENT - 1]}" in
+${values.join('\n')}
+  esac
   case "$at" in
 ${cases.join('\n')}
   esac
+  if [[ \${words[CURRENT]} == -* ]]; then
+    _describe -o option flags
+  else
+    (( $#plain )) && _describe command plain
+    (( $#sessions )) && compadd -- $sessions
+  fi
 }
 if [ "$funcstack[1]" = "_pohunek" ]; then _pohunek "$@"; else compdef _pohunek pohunek; fi
 `
 }
 
 function fish(tree: readonly Node[], live: boolean): string {
+  const values = ({ value }: Choice): string => {
+    if (value === undefined) return ''
+    if (value.directory) return ` -x -a ${quote('(__fish_complete_directories)')}`
+    return value.choices.length > 0 ? ` -x -a ${quote(value.choices.join(' '))}` : ' -x'
+  }
+  const option = (where: string, flag: Choice): string =>
+    `complete -c pohunek ${where} -l ${flag.name.slice('--'.length)} -d ${quote(flag.about)}${values(flag)}`
   const rows = tree.flatMap((it) => {
-    const here = it.words.join(' ')
-    const exact = `-n ${quote(`__pohunek_at exact ${here}`)}`
-    const below = `-n ${quote(`__pohunek_at below ${here}`)}`
+    const here = `-n ${quote(`__pohunek_at "${key(it)}"`)}`
     return [
-      ...it.next.map((step) => `complete -c pohunek ${exact} -a ${quote(step.word)} -d ${quote(step.about)}`),
-      ...it.choices.map((choice) => `complete -c pohunek ${below} -a ${quote(choice)}`),
+      ...it.next.map((step) => `complete -c pohunek ${here} -a ${quote(step.name)} -d ${quote(step.about)}`),
+      ...it.choices.map((choice) => `complete -c pohunek ${here} -a ${quote(choice)}`),
       ...(it.words.length > 0 && it.next.length === 0
-        ? it.flags.map((flag) => `complete -c pohunek ${below} -l ${flag.name.slice(2)} -d ${quote(flag.about)}`)
+        ? it.flags.filter((flag) => !global.includes(flag)).map((flag) => option(here, flag))
         : []),
-      ...(it.session && live ? [`complete -c pohunek ${below} -a ${quote(`(env ${LIVE})`)} -d session`] : []),
+      ...(it.session && live ? [`complete -c pohunek ${here} -a ${quote(`(env ${LIVE})`)} -d session`] : []),
     ]
   })
   return `# fish completion of pohunek: pohunek completions fish | source
 function __pohunek_at
-  set -l how $argv[1]
-  set -l want $argv[2..-1]
-  set -l tokens (commandline -opc)
-  set -l have (string match -v -- '-*' $tokens[2..-1])
-  if test $how = exact
-    test (count $have) -eq (count $want); or return 1
-  else
-    test (count $have) -ge (count $want); or return 1
+  set -l at ""
+  for token in (commandline -opc)[2..-1]
+    if contains -- "$at $token" ${steps(tree).replaceAll('|', ' ')}
+      set at "$at $token"
+    end
   end
-  for i in (seq (count $want))
-    test "$have[$i]" = "$want[$i]"; or return 1
-  end
-  return 0
+  test "$at" = "$argv[1]"
 end
 complete -c pohunek -f
+${global.map((it) => option('', it)).join('\n')}
 ${rows.join('\n')}
 `
 }
 
 const SHELLS: Readonly<Record<string, (tree: readonly Node[], live: boolean) => string>> = { bash, zsh, fish }
 
-export const completionsCommand = (_cli: Cli, commands: readonly Command[]): Command => ({
+export const completionsCommand = (commands: readonly Command[]): Command => ({
   path: ['completions'],
   about: 'print a completion script',
   arguments: [{ name: 'shell', about: 'the shell', choices: Object.keys(SHELLS) }],

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { monotonicMs, pause } from '../client/clock.ts'
 import { openSocket } from '../client/connection.ts'
 import { JSON_FLAG, type Command, type Outcome } from '../protocol/command.ts'
-import { startDaemon } from './autostart.ts'
+import { daemonEnvironment, startDaemon } from './autostart.ts'
 import type { Cli } from './cli.ts'
 import { faults } from './errors.ts'
 import { err } from './out.ts'
@@ -75,7 +75,7 @@ function start(cli: Cli): Command {
 /** The daemon as a child that gets our signals; answers its exit code. */
 function foreground(cli: Cli): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(cli.installation.daemon, [], { stdio: 'inherit', env: cli.env })
+    const child = spawn(cli.installation.daemon, [], { stdio: 'inherit', env: daemonEnvironment(cli.env) })
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
     // The terminal sends SIGINT to both; the daemon's end is ours.
     process.on('SIGINT', () => undefined)

@@ -1,56 +1,99 @@
 /** --help from the command data. Pure. */
 import type { Command, Flag } from '../protocol/command.ts'
+import { GLOBAL_FLAGS } from './parse.ts'
+import { wrap } from './text.ts'
 
-const GLOBAL = [
-  ['--host <name>', 'the host; only local in this release'],
-  ['--no-start', 'do not start a daemon when none answers (also POHUNEK_NO_START=1)'],
-  ['--help, -h', 'this'],
-  ['--version, -V', 'the version'],
-] as const
+/** Wider lines are hard to read; also the width where there is no terminal. */
+const WIDEST = 100
+/** A text column narrower than this is no help. */
+const LEAST_TEXT = 30
+const GAP = '  '
 
-const column = (rows: readonly (readonly [string, string])[]): string => {
-  const width = Math.max(...rows.map(([left]) => left.length))
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`).join('')
+/** Two aligned columns; the right one goes on below itself. */
+function table(rows: readonly (readonly [string, string])[], columns: number): string {
+  const left = Math.max(...rows.map(([name]) => name.length))
+  const indent = GAP.length + left + GAP.length
+  const room = Math.max(LEAST_TEXT, columns - indent)
+  return rows
+    .map(([name, text]) => `${GAP}${name.padEnd(left)}${GAP}${wrap(text, room).join(`\n${' '.repeat(indent)}`)}\n`)
+    .join('')
 }
+
+/** Lines that follow each other are one paragraph. */
+function paragraphs(lines: readonly string[], columns: number): string {
+  const texts = lines.join('\n').split('\n\n')
+  return texts.map((text) => `\n${wrap(text.replaceAll('\n', ' '), columns).join('\n')}\n`).join('')
+}
+
+const widthOf = (columns: number | undefined): number => Math.min(columns ?? WIDEST, WIDEST)
 
 const words = (command: Command): string =>
   [command.path.join(' '), ...command.arguments.map((it) => (it.optional ? `[${it.name}]` : `<${it.name}>`))].join(' ')
 
-function flagLine(flag: Flag): readonly [string, string] {
+function flagRow(flag: Flag): readonly [string, string] {
   const all = [flag.name, ...(flag.aliases ?? [])].map((it) => `--${it}`)
   const short = flag.short === undefined ? [] : [`-${flag.short}`]
   const value = flag.value === undefined ? '' : ` <${flag.value}>`
   const choices = flag.choices === undefined ? '' : ` (${flag.choices.join(', ')})`
-  return [
-    `${[...all, ...short].join(', ')}${value}`,
-    `${flag.about}${choices}${flag.repeat ? '; may be repeated' : ''}`,
-  ]
+  const repeat = flag.repeat === true && !GLOBAL_FLAGS.includes(flag) ? '; may be repeated' : ''
+  return [`${[...all, ...short].join(', ')}${value}`, `${flag.about}${choices}${repeat}`]
 }
 
-export function helpOf(command: Command): string {
+const globals = (columns: number): string => `\nglobal options:\n${table(GLOBAL_FLAGS.map(flagRow), columns)}`
+
+/** Help of one command, for a terminal of `columns`. */
+export function helpOf(command: Command, columns?: number): string {
+  const width = widthOf(columns)
   const flags = command.flags.filter((it) => !it.hidden)
-  const parts = [`${command.about}\n\nusage: pohunek ${words(command)}${flags.length > 0 ? ' [options]' : ''}\n`]
-  if (command.details !== undefined) parts.push(`\n${command.details.join('\n')}\n`)
+  const aliases = command.aliases === undefined ? '' : `also: ${command.aliases.join(', ')}\n`
+  const parts = [
+    `${command.about}\n\nusage: pohunek ${words(command)}${flags.length > 0 ? ' [options]' : ''}\n${aliases}`,
+  ]
+  if (command.details !== undefined) parts.push(paragraphs(command.details, width))
   if (command.arguments.length > 0) {
     const rows = command.arguments.map(
       (it) => [`<${it.name}>`, `${it.about}${it.choices ? ` (${it.choices.join(', ')})` : ''}`] as const,
     )
-    parts.push(`\narguments:\n${column(rows)}`)
+    parts.push(`\narguments:\n${table(rows, width)}`)
   }
-  if (flags.length > 0) parts.push(`\noptions:\n${column(flags.map(flagLine))}`)
-  return parts.join('')
+  if (flags.length > 0) parts.push(`\noptions:\n${table(flags.map(flagRow), width)}`)
+  return [...parts, globals(width)].join('')
 }
 
-/** Commands below `group`, all of them for an empty one. */
-export function overview(commands: readonly Command[], group: readonly string[], version: string): string {
+/** All commands below `group`, every one there is for an empty one. */
+export function overview(
+  commands: readonly Command[],
+  group: readonly string[],
+  version: string,
+  columns?: number,
+): string {
+  const width = widthOf(columns)
   const shown = commands.filter((it) => !it.hidden && group.every((word, at) => it.path[at] === word))
   return [
-    group.length === 0 ? `pohunek ${version}: durable terminal sessions\n\n` : '',
-    `usage: pohunek ${group.join(' ')}${group.length > 0 ? ' ' : ''}<command> [options]\n\n`,
-    `commands:\n${column(shown.map((it) => [words(it), it.about] as const))}`,
-    `\nglobal options:\n${column(GLOBAL)}`,
-    group.length === 0
-      ? '\npohunek session new --attach starts your shell in a session; Ctrl-] leaves it running.\n'
-      : '',
+    group.length === 0 ? `${title(version)}\n\n` : '',
+    `usage: pohunek ${[...group, '<command>'].join(' ')} [options]\n`,
+    `\ncommands:\n${table(
+      shown.map((it) => [words(it), it.about]),
+      width,
+    )}`,
+    globals(width),
+    `\npohunek ${[...group, '<command>'].join(' ')} --help tells more.\n`,
   ].join('')
+}
+
+const title = (version: string): string =>
+  `pohunek ${version}: terminals that outlive windows, connections and daemon restarts`
+
+/** What a person needs on the first day. */
+export function welcome(version: string, columns?: number): string {
+  const rows = [
+    ['pohunek session new --name work --attach', 'your shell in a session; Ctrl-] leaves it running'],
+    ['pohunek session list', 'what there is'],
+    ['pohunek attach work', 'back again'],
+    [`pohunek session input work 'make test'`, 'type a line from outside'],
+    ['pohunek session screen work', 'look at its screen'],
+    ['pohunek session rm work', 'end and remove it'],
+    ['pohunek doctor', 'is everything in order here?'],
+  ] as const
+  return `${title(version)}\n\n${table(rows, widthOf(columns))}\npohunek --help lists all commands.\n`
 }

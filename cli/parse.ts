@@ -19,8 +19,14 @@ interface Globals {
   readonly noStart: boolean
 }
 
+export interface Runnable {
+  readonly command: Command
+  readonly input: Input
+  readonly globals: Globals
+}
+
 export type Parsed =
-  | { readonly command: Command; readonly input: Input; readonly globals: Globals }
+  | Runnable
   /** No command was named; `group` holds the words that were. */
   | { readonly group: readonly string[]; readonly globals: Globals }
   | { readonly problem: string; readonly json: boolean; readonly command?: Command }
@@ -33,8 +39,8 @@ export const GLOBAL_FLAGS: readonly Flag[] = [
     repeat: true,
     about: 'do not start a daemon when none answers (also POHUNEK_NO_START=1)',
   },
-  { name: 'help', short: 'h', repeat: true, about: 'this' },
-  { name: 'version', short: 'V', repeat: true, about: 'the version' },
+  { name: 'help', short: 'h', repeat: true, about: 'show help' },
+  { name: 'version', short: 'V', repeat: true, about: 'show the version' },
 ]
 
 export function parse(commands: readonly Command[], argv: readonly string[]): Parsed {

@@ -5,9 +5,7 @@
  */
 import type { Command, Flag } from '../protocol/command.ts'
 import { checkedInput, Usage } from './input.ts'
-import type { Parsed } from './parse.ts'
-
-type Runnable = Extract<Parsed, { input: unknown }>
+import type { Runnable } from './parse.ts'
 
 const PLAIN_GLOBALS = { host: 'local', help: false, version: false, noStart: false }
 

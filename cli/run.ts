@@ -1,21 +1,17 @@
 /** Runs one command line: parse, run, print, exit code. */
 import { Fault, type ErrorBody } from '../protocol/fault.ts'
 import { SUPPORTED_VERSIONS } from '../protocol/version.ts'
-import type { Command, Outcome } from '../protocol/command.ts'
+import type { Outcome } from '../protocol/command.ts'
 import { checkHost, HandOver, outputLook, VERSION, type Cli } from './cli.ts'
 import { faults } from './errors.ts'
 import { OutputClosed, err, out } from './out.ts'
-import type { Parsed } from './parse.ts'
+import type { Parsed, Runnable } from './parse.ts'
 import { render, renderError } from './render.ts'
 import { safeLine } from './text.ts'
 
 export const EXIT_OK = 0
 export const EXIT_FAILED = 1
 export const EXIT_USAGE = 2
-
-type Runnable = Extract<Parsed, { command: Command; input: unknown }>
-export const isRunnable = (parsed: Parsed): parsed is Runnable =>
-  'input' in parsed && !parsed.globals.help && !parsed.globals.version
 
 /** Runs a parsed command and answers the exit code. All its output is out when it resolves. Throws HandOver. */
 export async function execute(cli: Cli, { command, input, globals }: Runnable): Promise<number> {

@@ -94,3 +94,18 @@ export function clip(text: string, columns: number, keep: 'start' | 'end' = 'sta
 
 export const padEnd = (text: string, columns: number): string =>
   text + ' '.repeat(Math.max(0, columns - textWidth(text)))
+
+/** Cuts plain text at its spaces into lines of at most `columns`; a longer word stays whole. At least one line. */
+export function wrap(text: string, columns: number): string[] {
+  const lines: string[] = []
+  let line: string | undefined
+  for (const word of text.split(' ')) {
+    const longer: string = line === undefined ? word : `${line} ${word}`
+    if (line === undefined || textWidth(longer) <= columns) line = longer
+    else {
+      lines.push(line)
+      line = word
+    }
+  }
+  return [...lines, line ?? '']
+}

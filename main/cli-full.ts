@@ -3,11 +3,11 @@ import { dirname, join } from 'node:path'
 import { attach } from '../cli/attach/attach.ts'
 import { attachCommand } from '../cli/attach-command.ts'
 import { startDaemon } from '../cli/autostart.ts'
-import { Cli, VERSION } from '../cli/cli.ts'
+import { Cli, outputLook, VERSION } from '../cli/cli.ts'
 import { completionsCommand } from '../cli/completions.ts'
 import { daemonCommands } from '../cli/daemon-commands.ts'
 import { doctorCommand } from '../cli/doctor.ts'
-import { helpOf, overview } from '../cli/help.ts'
+import { helpOf, overview, welcome } from '../cli/help.ts'
 import { err, leave, out, OutputClosed } from '../cli/out.ts'
 import { parse } from '../cli/parse.ts'
 import { execute, EXIT_OK, EXIT_USAGE, failUsage } from '../cli/run.ts'
@@ -34,21 +34,22 @@ async function run(argv: readonly string[]): Promise<number> {
     ...serviceCommands(cli),
     subscribeCommand(cli),
   ]
-  commands.push(completionsCommand(cli, commands))
+  commands.push(completionsCommand(commands))
   const parsed = parse(commands, argv)
   if ('problem' in parsed) return failUsage(parsed)
-  if (parsed.globals.version) out(`pohunek ${VERSION}\n`)
-  else if ('input' in parsed) {
-    if (!parsed.globals.help) return await execute(cli, parsed)
-    out(helpOf(parsed.command))
-  } else {
-    const text = overview(commands, parsed.group, VERSION)
-    if (!parsed.globals.help && parsed.group.length > 0) {
+  const { help, version } = parsed.globals
+  if ('input' in parsed && !help && !version) return await execute(cli, parsed)
+  if (version) out(`pohunek ${VERSION}\n`)
+  else {
+    const { columns } = outputLook(cli.env)
+    if ('input' in parsed) out(helpOf(parsed.command, columns))
+    else if (help) out(overview(commands, parsed.group, VERSION, columns))
+    else if (parsed.group.length === 0) out(welcome(VERSION, columns))
+    else {
       // A group alone does nothing: that is a mistake, told with what there is.
-      err(text)
+      err(overview(commands, parsed.group, VERSION, columns))
       return EXIT_USAGE
     }
-    out(text)
   }
   return EXIT_OK
 }

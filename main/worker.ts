@@ -30,7 +30,7 @@ async function main(): Promise<void> {
   closeInherited(args.readyFd === undefined ? [] : [args.readyFd])
   // A hang-up of whoever started us is not our end; SIGTERM is.
   process.on('SIGHUP', () => {})
-  process.umask(0o077)
+  const umask = process.umask(0o077)
   const log = workerLog(join(args.stateRoot, 'logs', `pohunek-session-${args.sessionId}.jsonl`), {
     session: args.sessionId,
     generation: args.generation,
@@ -38,7 +38,7 @@ async function main(): Promise<void> {
   // The program must outlive a mistake of ours: it is told and the terminal goes on.
   process.on('uncaughtException', (failure) => log.error({ problem: words(failure) }, 'uncaught exception'))
   process.on('unhandledRejection', (failure) => log.error({ problem: words(failure) }, 'unhandled rejection'))
-  const worker = new Worker({ args, processes, clock: systemClock, log, version, exit: (code) => process.exit(code) })
+  const worker = new Worker({ args, processes, clock: systemClock, log, version, umask, exit: (code) => process.exit(code) })
   process.on('SIGTERM', () => void worker.terminate())
   process.on('SIGINT', () => void worker.terminate())
   await worker.listen()

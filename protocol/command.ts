@@ -45,6 +45,8 @@ export type Block =
   | { readonly line: string }
   /** Text of a terminal: escaped only when it goes to one. */
   | { readonly stream: string }
+  /** Rows of a screen, as `stream`; a terminal is spared the blank ones at the end. */
+  | { readonly screen: readonly string[] }
   /** Our own text, printed as it is. */
   | { readonly verbatim: string }
 

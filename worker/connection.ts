@@ -41,7 +41,11 @@ export class Connection {
   }
 
   send(message: object): void {
-    if (this.socket.writable) this.socket.write(`${JSON.stringify(message)}\n`)
+    this.sendJson(JSON.stringify(message))
+  }
+
+  sendJson(json: string): void {
+    if (this.socket.writable) this.socket.write(`${json}\n`)
   }
 
   /** Nothing more is read; what was written still goes out. */

@@ -19,6 +19,11 @@ const LONG_REQUESTS = new Set(['initialize', 'write_plan'])
 const KNOWN = new Set<unknown>(WorkerRequest.options.map((it) => it.entries.type.literal))
 
 type Body = WorkerResponse extends infer R ? (R extends unknown ? Omit<R, 'request_id'> : never) : never
+/** A body that is JSON already, without its braces. */
+interface Encoded {
+  encoded: string
+}
+type Answer = Body | Encoded
 type Scoped = Extract<WorkerRequest, { scope: unknown }>
 
 export class Control {
@@ -81,7 +86,7 @@ export class Control {
     }
   }
 
-  #answer(request: WorkerRequest): Body | Promise<Body> {
+  #answer(request: WorkerRequest): Answer | Promise<Answer> {
     switch (request.type) {
       case 'negotiate':
         return this.#negotiate(request)
@@ -102,7 +107,7 @@ export class Control {
     }
   }
 
-  #scoped(request: Scoped): Body | Promise<Body> {
+  #scoped(request: Scoped): Answer | Promise<Answer> {
     const worker = this.#worker
     this.#leased(request.scope.lease_id)
     const session = worker.sessionOf(request.scope)
@@ -115,9 +120,7 @@ export class Control {
         return { type: 'data_stream_closed', closed: session.clients.close(request.stream_id, 'requested') }
       case 'terminal_snapshot':
         return session.terminal.settled().then(() => ({
-          type: 'terminal_snapshot',
-          runtime_id: session.runtimeId,
-          snapshot: session.terminal.snapshot(),
+          encoded: `"type":"terminal_snapshot","runtime_id":"${session.runtimeId}","snapshot":${session.terminal.snapshotJson()}`,
         }))
       case 'write_plan':
         return worker.writePlan(session, request.plan).then((written) => ({
@@ -179,8 +182,9 @@ export class Control {
       throw new WorkerFailure('identity_mismatch', 'this connection does not hold that lease')
   }
 
-  #respond(requestId: string, body: Body): void {
-    this.#connection.send({ request_id: requestId, ...body })
+  #respond(requestId: string, body: Answer): void {
+    if ('encoded' in body) this.#connection.sendJson(`{"request_id":${JSON.stringify(requestId)},${body.encoded}}`)
+    else this.#connection.send({ request_id: requestId, ...body })
   }
 
   #fail(requestId: string, failure: unknown): void {

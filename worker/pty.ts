@@ -69,6 +69,8 @@ export interface PtyOptions {
   cwd: string
   columns: number
   rows: number
+  /** File mode mask of the program; ours is stricter. */
+  umask: number
   /** How long after the program's exit others may keep the terminal open. */
   drainMs: number
   scope: Scope
@@ -99,6 +101,7 @@ export class Pty {
     this.#options = options
     const { module, directory } = loadNativePty()
     let forked: { fd: number; pid: number; pty: string }
+    const own = process.umask(options.umask)
     try {
       forked = module.fork(
         options.executable,
@@ -115,6 +118,8 @@ export class Pty {
       )
     } catch (failure) {
       throw new WorkerFailure('pty_alloc_failed', `no terminal could be made: ${(failure as Error).message}`, true)
+    } finally {
+      process.umask(own)
     }
     this.pid = forked.pid
     this.path = forked.pty

@@ -29,6 +29,7 @@ const RESIZE_REST_MS = 25
 export interface SessionOptions {
   initialize: Initialize
   env: string[]
+  umask: number
   runtimeId: string
   worker: ProcessIdentity
   processes: Processes
@@ -78,6 +79,7 @@ export class Session {
     this.#ended = new Promise((resolve) => (this.#tellEnded = resolve))
     this.ring = new OutputRing(initialize.limits.output_history_bytes)
     this.#pty = new Pty({
+      umask: options.umask,
       executable: initialize.executable,
       args: initialize.arguments,
       env: options.env,

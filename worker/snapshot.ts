@@ -5,6 +5,8 @@ import { isEmpty, type Core, type Line } from './xterm.ts'
 
 const COMBINED = 0x200000
 const CODEPOINT = 0x1fffff
+const ONE_WIDE = 1 << 22
+const SPACE = 0x20
 
 export function visibleScreen(core: Core, modes: StickyModes): Omit<TerminalSnapshot, 'watermark'> {
   const { active, alt } = core._bufferService.buffers
@@ -35,15 +37,43 @@ export function visibleScreen(core: Core, modes: StickyModes): Omit<TerminalSnap
  * but the empty cell a wide glyph leaves at the edge when it did not fit.
  */
 export function lineText(line: Line, columns: number, continues: boolean): string {
-  let text = ''
-  for (let column = 0; column < columns;) {
-    const content = line._data[column * 3] ?? 0
-    const width = Math.max(1, content >>> 22)
-    if (isEmpty(content)) {
-      if (!(continues && column === columns - 1)) text += ' '
-    } else if ((content & COMBINED) !== 0) text += line._combined[column] ?? ' '
-    else text += (content & CODEPOINT) === 0 ? ' ' : String.fromCodePoint(content & CODEPOINT)
-    column += width
+  const last = continues && isEmpty(line._data[(columns - 1) * 3] ?? 0) ? columns - 1 : columns
+  return plainText(line, last, continues) ?? anyText(line, last, continues)
+}
+
+let bytes = Buffer.allocUnsafeSlow(512)
+
+/** A row of one-column characters below U+0100, as most are: one string instead of one a cell. */
+function plainText(line: Line, columns: number, continues: boolean): string | undefined {
+  if (columns > bytes.length) bytes = Buffer.allocUnsafeSlow(columns)
+  const cells = line._data
+  let end = 0
+  for (let column = 0; column < columns; column++) {
+    // Anything else than such a character has a bit above the lowest eight left.
+    const byte = (cells[column * 3] ?? 0) ^ ONE_WIDE
+    if (byte > 0xff) return undefined
+    bytes[column] = byte === 0 ? SPACE : byte
+    if (byte !== 0 && byte !== SPACE) end = column + 1
   }
-  return continues ? text : text.replace(/ +$/, '')
+  return bytes.toString('latin1', 0, continues ? columns : end)
+}
+
+function anyText(line: Line, columns: number, continues: boolean): string {
+  const cells = line._data
+  let text = ''
+  let blanks = ''
+  for (let column = 0; column < columns;) {
+    const content = cells[column * 3] ?? 0
+    const code = content & CODEPOINT
+    if ((content & COMBINED) !== 0) {
+      text += blanks + (line._combined[column] ?? ' ')
+      blanks = ''
+    } else if (code === 0 || code === SPACE) blanks += ' '
+    else {
+      text += blanks + String.fromCodePoint(code)
+      blanks = ''
+    }
+    column += Math.max(1, content >>> 22)
+  }
+  return continues ? text + blanks : text
 }

@@ -32,6 +32,8 @@ const SLICE_BYTES = 65_536
 const DIRECT_BYTES = 262_144
 /** The most one read of a terminal gives on Linux. */
 const FULL_READ_BYTES = 4_095
+/** A usual screen; a larger one is made anew each time rather than kept. */
+const KEPT_JSON_CHARS = 32_768
 const SYNC_BOUND_MS = 1_000
 const SYNC_BEGIN = Buffer.from('\x1b[?2026h')
 const SYNC_END = Buffer.from('\x1b[?2026l')
@@ -76,6 +78,8 @@ export class ScreenTerminal {
   /** The synchronized update parsing waits in front of (2). */
   #sync: { offset: number; since: number } | undefined
   #waiting: { offset: number; resolve: () => void }[] = []
+  /** The last snapshot while nothing was parsed or resized since. */
+  #json: string | undefined
 
   constructor(options: {
     columns: number
@@ -174,12 +178,14 @@ export class ScreenTerminal {
     const decoder = this.#emulator.core._inputHandler._utf8Decoder
     if (decoder.interim[0] !== 0) {
       decoder.clear()
+      this.#json = undefined
       this.#emulator.core._inputHandler.parse(Buffer.from('\ufffd'))
     }
   }
 
   resize(columns: number, rows: number): void {
     this.parseAll()
+    this.#json = undefined
     const core = this.#emulator.core
     const scrollback = scrollbackFor(columns, rows)
     if (core.options.scrollback > scrollback) core.options.scrollback = scrollback
@@ -191,6 +197,14 @@ export class ScreenTerminal {
   /** The picture as it is parsed now; call `settled` first. */
   snapshot(): TerminalSnapshot {
     return { watermark: this.#parsed, ...visibleScreen(this.#emulator.core, this.#modes) }
+  }
+
+  /** The same as JSON; a screen that did not change since the last one costs nothing. */
+  snapshotJson(): string {
+    if (this.#json !== undefined) return this.#json
+    const json = JSON.stringify(this.snapshot())
+    if (json.length <= KEPT_JSON_CHARS) this.#json = json
+    return json
   }
 
   /** Bytes that recreate the terminal on a client, and the offset live output must go on from. */
@@ -268,6 +282,7 @@ export class ScreenTerminal {
     if (to > this.#parsed) {
       this.#emulator.core._inputHandler._utf8Decoder.clear()
       this.#parsed = to
+      this.#json = undefined
     }
     return this.#parsed
   }
@@ -275,6 +290,7 @@ export class ScreenTerminal {
   #parseTo(limit: number): void {
     const input = this.#emulator.core._inputHandler
     const before = this.#parsed
+    if (before < limit) this.#json = undefined
     while (this.#parsed < limit) {
       const view = this.#ring.view(this.#parsed, Math.min(SLICE_BYTES, limit - this.#parsed))
       if (view.length === 0) {

@@ -54,6 +54,8 @@ export interface WorkerOptions {
   clock: Clock
   log: WorkerLog
   version: string
+  /** File mode mask the programs get: the one this process was started with. */
+  umask: number
   /** Ends the worker's process. */
   exit: (code: number) => void
 }
@@ -199,7 +201,7 @@ export class Worker {
   }
 
   async #start(initialize: Initialize): Promise<{ runtime_id: string; child_process: ProcessIdentity }> {
-    const { processes, clock, log } = this.#options
+    const { processes, clock, log, umask } = this.#options
     const runtimeId = `r-${randomHex(16)}`
     const daemonId = this.leases.current?.daemonId ?? ''
     fit(initialize.dimensions)
@@ -214,6 +216,7 @@ export class Worker {
       const session = new Session({
         initialize,
         env,
+        umask,
         runtimeId,
         worker: { pid: this.#process.pid, startIdentity: this.#process.start_identity },
         processes,

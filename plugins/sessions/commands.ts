@@ -161,6 +161,7 @@ export const sessionList: Command = {
   path: ['session', 'list'],
   aliases: ['ls'],
   about: 'list sessions',
+  details: ['On a narrow terminal long texts are cut and columns are left out; a pipe gets everything.'],
   arguments: [],
   flags: [
     JSON_FLAG,
@@ -286,7 +287,7 @@ export const sessionInput = onSession(
 
 export const sessionScreen = onSession('screen', 'show the rendered screen', async (context, id) => {
   const ok = await typed(context)('session.screen', { session_id: id })
-  return { ok: withRuntimeId(ok), human: [{ stream: ok.visible_lines.map((it) => `${it}\n`).join('') }] }
+  return { ok: withRuntimeId(ok), human: [{ screen: ok.visible_lines }] }
 })
 
 export const sessionRead = onSession(
@@ -435,7 +436,8 @@ export const sessionInventory: Command = {
   async run(context): Promise<Outcome> {
     const { entries } = await typed(context)('session.runtime_inventory', null)
     const blocks = entries.map((it) => ({ verbatim: `${absent(it.runtime_slot)}\t${it.status}\n` }))
-    return { ok: { entries: entries.map((it) => withRuntimeId(it)) }, human: blocks }
+    const none = entries.length === 0 ? { notes: ['no workers were there when the daemon started'] } : {}
+    return { ok: { entries: entries.map((it) => withRuntimeId(it)) }, human: blocks, ...none }
   },
 }
 

@@ -59,14 +59,22 @@ export function boundedPicture(snapshot: TerminalSnapshot): TerminalSnapshot {
   return snapshot
 }
 
-/** Throws session_output_limit_exceeded when `result` would not fit one response line. */
-export function fitting<T>(result: T): T {
-  // A code unit takes at most 3 bytes in UTF-8 (a pair 4): most pictures need no exact count.
-  const json = JSON.stringify(result)
-  if (json.length * 3 > MAX_RESULT_BYTES && utf8Bytes(json) > MAX_RESULT_BYTES) {
+/** JSON takes at most this many bytes for one UTF-16 unit of a text (`\\u001b`). */
+const JSON_UNIT_BYTES = 6
+/** More than the fields beside the texts of a picture take. */
+const JSON_FIELDS_BYTES = 4_096
+
+/** Throws session_output_limit_exceeded when `picture` would not fit one response line. */
+export function fitting<T extends { visible_lines: string[]; title?: string; progress?: string }>(picture: T): T {
+  // It is made into JSON again for the line: only one that could be too long is worth an exact count.
+  const { visible_lines: lines, title = '', progress = '' } = picture
+  const units = lines.reduce((sum, line) => sum + line.length + 1, title.length + progress.length)
+  if (
+    units * JSON_UNIT_BYTES + JSON_FIELDS_BYTES > MAX_RESULT_BYTES &&
+    utf8Bytes(JSON.stringify(picture)) > MAX_RESULT_BYTES
+  )
     throw faults.session_output_limit_exceeded({ problem: `the result is over ${MAX_RESULT_BYTES} bytes` })
-  }
-  return result
+  return picture
 }
 
 /**

@@ -3,6 +3,7 @@
  * effect, so a removal that was interrupted or refused half way is finished by the next one or the next start.
  */
 import { ulid } from 'ulid'
+import { delay } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { recordedProcess } from './examine.ts'
@@ -12,8 +13,9 @@ import { ofBoot, readJournals } from './journal.ts'
 import { isOver } from './machine.ts'
 import { purgeFiles } from './purge.ts'
 import { message } from './registry.ts'
+import { letGo } from './runtime.ts'
 import type { Session } from './session.ts'
-import { proveRecorded, sendStop } from './stop.ts'
+import { askStop, proveRecorded, sendStop } from './stop.ts'
 import { newPatience, sweepSession } from './sweep-session.ts'
 import { nameProcess, type Patience, type SweepResult, type Unreadable } from './sweep.ts'
 
@@ -59,7 +61,7 @@ export async function finishRemoval(host: Host, session: Session, terms: Removal
 async function tearDown(host: Host, session: Session, { accept, patience }: RemovalTerms): Promise<Removal> {
   await proveConflict(host, session)
   const stopped = !isOver(session.phase)
-  if (session.phase === 'running' || session.phase === 'stopping') await endOrderly(host, session)
+  await endOrderly(host, session)
   crashPoint('teardown.stopped')
   // A lost runtime has ended and its job was retired with it: another job of that name is none of ours.
   if (session.phase !== 'lost') await retireJob(host, session)
@@ -106,8 +108,10 @@ async function proveConflict(host: Host, session: Session): Promise<void> {
 
 /** The worker's own stop is kinder to the program; what it cannot do, the retirement does. */
 async function endOrderly(host: Host, session: Session): Promise<void> {
+  const { link, phase } = session
+  if (link?.alive !== true || (phase !== 'running' && phase !== 'stopping' && phase !== 'unreachable')) return
   try {
-    await sendStop(host, session)
+    await (phase === 'unreachable' ? askStop(host, session, link) : sendStop(host, session))
   } catch (failure) {
     if (!(failure instanceof Fault)) throw failure
     host.log.warn({ session_id: session.id, code: failure.code }, 'removal goes on without an orderly stop')
@@ -117,6 +121,7 @@ async function endOrderly(host: Host, session: Session): Promise<void> {
 async function retireJob(host: Host, session: Session): Promise<void> {
   const { id } = session
   const { stopGraceMs, sweepGraceMs } = host.kernel.config.workers
+  await letGo(session)
   await session.disconnect()
   let outcome: 'retired' | 'absent' | 'mismatch'
   try {
@@ -126,9 +131,22 @@ async function retireJob(host: Host, session: Session): Promise<void> {
   }
   if (outcome === 'mismatch')
     throw faults.runtime_identity_mismatch({ id, problem: 'its job is not the recorded worker' })
-  const recorded = recordedProcess(host, session)
-  if (outcome === 'absent' && recorded !== undefined && host.processes.isRunning(recorded))
+  if (outcome === 'absent' && !(await hasLeft(host, session)))
     throw faults.runtime_supervision_ambiguous({ id, problem: 'its worker runs without a job' })
+}
+
+const LEAVES_MS = 1_000
+const LOOK_MS = 20
+
+async function hasLeft(host: Host, session: Session): Promise<boolean> {
+  const recorded = recordedProcess(host, session)
+  const { clock } = host.kernel
+  const until = clock.monotonic() + LEAVES_MS
+  while (recorded !== undefined && host.processes.isRunning(recorded)) {
+    if (clock.monotonic() >= until) return false
+    await delay(clock, LOOK_MS, host.scope.signal)
+  }
+  return true
 }
 
 function proveWorkersGone(host: Host, session: Session): void {

@@ -132,14 +132,20 @@ export function retain(host: Host, session: Session): void {
 export async function release(host: Host, session: Session): Promise<void> {
   const at = host.retained.indexOf(session)
   if (at >= 0) host.retained.splice(at, 1)
-  try {
-    const link = session.link
-    if (link?.alive) await link.request('acknowledge_terminal', { scope: session.scopeOf(link) }, RETIRE_GRACE_MS)
-  } catch {
-    // the retirement below ends it as well
-  }
+  await letGo(session)
   await session.disconnect()
   await retireEnded(host, session)
+}
+
+/** A worker that only keeps the last output leaves when it is told so, with or without a job. */
+export async function letGo(session: Session): Promise<void> {
+  const { link } = session
+  if (session.phase !== 'ended' || link?.alive !== true) return
+  try {
+    await link.request('acknowledge_terminal', { scope: session.scopeOf(link) }, RETIRE_GRACE_MS)
+  } catch {
+    // its retirement ends it as well
+  }
 }
 
 /** Forgets the job of a worker that has nothing left to do. */

@@ -69,18 +69,17 @@ async function takeWorker(
     case 'starting':
     case 'running':
     case 'stopping':
-      // A removal that was under way ends the worker by itself: it is not told as live once more.
-      if (session.intent === 'remove') return scope.close()
       connectSession(host, session, link, scope, keeper.examine)
       crashPoint('adopt.taken')
-      // A stop that was under way is told by its end alone.
-      if (session.intent === 'stop') {
+      // A stop or a removal that was under way is told by its end alone: the session is not live once more.
+      if (session.intent === 'run') host.registry.move(session, 'adopted')
+      else {
         host.registry.move(session, 'link_lost', {
           reason: 'runtime_supervision_unavailable',
-          problem: 'a stop was interrupted',
+          problem: `an interrupted operation is to ${session.intent} it`,
           event: 'session_updated',
         })
-      } else host.registry.move(session, 'adopted')
+      }
       importSnapshot(host, session, snapshot)
       if (snapshot.exit !== undefined) return programEnded(host, session, snapshot.exit)
       if (session.intent === 'run') keeper.reconnected(session)

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { run } from '../harness/cli.ts'
@@ -60,6 +60,23 @@ test('a daemon that cannot start is told with its own words, quickly', async () 
   expect(err.code).toBe('daemon_spawn_failed')
   expect(err.msg).toContain('config.toml')
   expect(it.running('daemon')).toEqual([])
+})
+
+test('a daemon started from inside a session is not part of it: it outlives the session and its temporary directory', async () => {
+  const it = await world({ daemon: false })
+  const inside = {
+    POHUNEK_SESSION_ID: 's-01ARZ3NDEKTSV4RRFFQ69G5FAV',
+    POHUNEK_DAEMON_ID: 'd-1',
+    POHUNEK_WORKER_INSTANCE_ID: 'r-1',
+    POHUNEK_PASS_NODE_OPTIONS: '--no-warnings',
+    TMPDIR: it.roots.base,
+  }
+  expect((await it.cli(['session', 'list', '-q'], { env: { ...START, ...inside } })).code).toBe(0)
+  const environ = readFileSync(`/proc/${it.running('daemon')[0]?.pid}/environ`, 'utf8').split('\0')
+  expect(environ.filter((entry) => entry.startsWith('POHUNEK_') || entry.startsWith('TMPDIR='))).toEqual([
+    'POHUNEK_PASS_NODE_OPTIONS=--no-warnings',
+  ])
+  expect((await it.cli(['daemon', 'stop'])).code).toBe(0)
 })
 
 test('a claim left by a killed starter does not keep others from starting', async () => {

@@ -3,7 +3,9 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from '../harness/cli.ts'
 import { bin } from '../harness/roots.ts'
+import { until } from '../harness/wait.ts'
 import { world, type World } from '../harness/world.ts'
+import { sessionNew } from '../../plugins/sessions/commands.ts'
 
 type Json = { cli_version: string; protocol: unknown; ok?: any; err?: any } // eslint-disable-line @typescript-eslint/no-explicit-any
 
@@ -216,11 +218,28 @@ test('hosts: local is accepted, another is unknown', async () => {
 
 test('help, version, health, capabilities', async () => {
   const it = await world()
-  expect((await it.cli([])).stdout).toContain('session new')
-  expect(await it.cli(['session', 'new', '--help'])).toMatchObject({ code: 0, stderr: '' })
+  const alone = await it.cli([])
+  expect(alone).toMatchObject({ code: 0, stderr: '' })
+  expect(alone.stdout).toContain('pohunek session new --name work --attach')
+  expect(alone.stdout.split('\n').length).toBeLessThan(15)
+  const all = await it.cli(['--help'])
+  expect(all.code).toBe(0)
+  for (const it of ['session runtime-inventory', 'attach <target>', 'daemon stop', 'completions <shell>', '--no-start'])
+    expect(all.stdout).toContain(it)
+  expect(all.stdout).not.toContain('subscribe')
+  const help = await it.cli(['session', 'new', '--help'])
+  expect(help).toMatchObject({ code: 0, stderr: '' })
+  // Every option is there, and all texts start in one column.
+  const rows = help.stdout.split('\n').filter((line) => line.startsWith('  --'))
+  for (const flag of sessionNew.flags) expect(rows.some((row) => row.startsWith(`  --${flag.name}`))).toBe(true)
+  const starts = rows.map((row) => /^ {2}--.*?\S {2,}(?=\S)/.exec(row)?.[0].length)
+  expect(new Set(starts.slice(0, sessionNew.flags.length)).size).toBe(1)
   expect((await it.cli(['attach', '--help'])).stdout).toContain('Exit codes: 0 detached')
   expect((await it.cli(['--version'])).stdout).toMatch(/^pohunek \d+\.\d+\.\d+\n$/)
-  expect((await it.cli(['session'])).code).toBe(2)
+  const group = await it.cli(['session'])
+  expect(group).toMatchObject({ code: 2, stdout: '' })
+  expect(group.stderr).toContain('session stop <target>')
+  expect(await it.cli(['session', '--help'])).toMatchObject({ code: 0, stdout: group.stderr, stderr: '' })
   expect((await it.cli(['status'])).stdout).toMatch(
     /^FIELD\s+VALUE\nstatus\s+ok\ndaemon_version\s+\S+\nprotocol_version\s+4\n$/,
   )
@@ -278,29 +297,6 @@ test('output is complete into a slow pipe, and a closed one is no error', async 
   expect(closed.stderr).toBe('rc=0\n')
 })
 
-test('completions for three shells, with live sessions', async () => {
-  const it = await world()
-  const session = await it.sh('sleep 60', { name: 'here' })
-  const env = it.roots.env({ POHUNEK_NO_START: '1', PATH: `${join(bin('pohunek'), '..')}:${process.env.PATH}` })
-  const complete = async (line: string, dynamic = '--dynamic'): Promise<string[]> => {
-    const words = line.split(' ')
-    const script = `source <(pohunek completions bash ${dynamic}); COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _pohunek; printf '%s\\n' "\${COMPREPLY[@]}"`
-    return (await run('/bin/bash', ['-c', script], { cwd: it.roots.work, env })).stdout.trim().split('\n')
-  }
-  expect(await complete('pohunek ses')).toEqual(['session'])
-  expect(await complete('pohunek session st')).toEqual(['stop'])
-  expect(await complete('pohunek session new --na')).toEqual(['--name'])
-  expect(await complete('pohunek attach s-')).toEqual([session.id])
-  expect(await complete('pohunek attach s-', '')).toEqual([''])
-  expect(await complete('pohunek completions ')).toEqual(['bash', 'zsh', 'fish'])
-  for (const shell of ['zsh', 'fish']) {
-    const script = await it.cli(['completions', shell, '--dynamic'])
-    expect(script.code).toBe(0)
-    expect(script.stdout).toContain('session list -q')
-  }
-  expect((await it.cli(['completions', 'tcsh'])).code).toBe(2)
-})
-
 test('subscribe prints events as lines and ends quietly', async () => {
   const it = await world()
   const reader = run('/bin/sh', ['-c', '"$P" subscribe | head -n 1'], {
@@ -313,4 +309,58 @@ test('subscribe prints events as lines and ends quietly', async () => {
   while (line === undefined) await (await it.sh('exit 0')).ended()
   await it.sh('exit 0')
   expect(JSON.parse(line)).toMatchObject({ v: 4, event: expect.stringMatching(/^session_/) })
+})
+
+test('on a terminal of 80 columns nothing wraps, and screens have no blank tail', async () => {
+  const it = await world()
+  const deep = join(it.roots.work, 'a/rather/long/path/to/some/project/that/is/deep')
+  mkdirSync(deep, { recursive: true })
+  const session = await it.sh('echo top; sleep 60', { name: 'a name that is long enough to be cut', cwd: deep })
+  await it.sh('sleep 60', { name: 'žluťoučký kůň 漢字 🚀' })
+  await session.untilScreen('top')
+  for (const args of [
+    [],
+    ['--help'],
+    ['session', 'new', '--help'],
+    ['attach', '--help'],
+    ['session', 'list'],
+    ['doctor'],
+  ]) {
+    const outer = it.terminal(args, { cols: 80, rows: 60, env: { NO_COLOR: '1' } })
+    expect(await outer.ended(), args.join(' ')).toBe(0)
+    // A row that goes on in the next one was too long.
+    const { active } = outer.terminal.buffer
+    const wrapped = Array.from({ length: active.length }, (_, row) => active.getLine(row)).filter(
+      (row) => row?.isWrapped,
+    )
+    expect({ args, wrapped: wrapped.map((row) => row?.translateToString()) }).toEqual({ args, wrapped: [] })
+  }
+  const screen = it.terminal(['session', 'screen', session.id], { env: { NO_COLOR: '1' } })
+  await screen.ended()
+  expect(screen.raw.toString()).toBe('top\r\n')
+  expect((await it.cli(['session', 'screen', session.id])).stdout).toBe(`top\n${'\n'.repeat(23)}`)
+})
+
+test('Ctrl-C ends an input that waits for its text or for the daemon, and nothing is typed', async () => {
+  const it = await world()
+  const session = await it.sh('cat', { name: 'cat' })
+  const SIGINT = 2
+  const reading = it.terminal(['session', 'input', 'cat', '--stdin'])
+  await until('the command runs', () => it.running('cli').length > 0)
+  reading.write('half a li')
+  await reading.until('half a li')
+  reading.write('\x03')
+  await reading.ended()
+  expect(reading.exit).toMatchObject({ signal: SIGINT })
+  expect(reading.raw.toString()).toMatch(/^half a li(\^C)?$/)
+
+  it.daemon.signal('SIGSTOP')
+  const asking = it.terminal(['session', 'input', session.id, 'late'])
+  await until('the command waits for an answer', () => it.running('cli').length > 0)
+  asking.write('\x03')
+  await asking.ended()
+  expect(asking.exit).toMatchObject({ signal: SIGINT })
+  expect(asking.raw.toString()).toMatch(/^(\^C)?$/)
+  it.daemon.signal('SIGCONT')
+  expect((await session.info()).state).toBe('running')
 })

@@ -2,9 +2,8 @@
  * A daemon inside the test: the real kernel with its record log, the sessions and packages plugins, the real supervisor
  * and real workers, on private roots. It can be dropped and started again on the same roots.
  */
-import { mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
-import { buildSync } from 'esbuild'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { onTestFinished } from 'vitest'
 import {
   boot,
@@ -29,33 +28,6 @@ import { CHILD, makeRoots, REPOSITORY, type Roots } from '../harness/roots.ts'
 import { Session } from '../harness/session.ts'
 import { until } from '../harness/wait.ts'
 import { Events, Wire, type Answer } from '../harness/wire.ts'
-
-const BUNDLE = join(REPOSITORY, 'node_modules/.cache/pohunek-sessiond-test.cjs')
-let bundled = false
-/** The worker as one file, built once per test process and put in place whole: several processes share the path. */
-function workerBundle(): string {
-  if (bundled) return BUNDLE
-  const { outputFiles } = buildSync({
-    absWorkingDir: REPOSITORY,
-    entryPoints: ['main/worker.ts'],
-    write: false,
-    bundle: true,
-    platform: 'node',
-    target: 'node20.19',
-    format: 'cjs',
-    external: ['koffi', '*.node'],
-    define: { POHUNEK_VERSION: '"0.0.0-test"', 'import.meta.url': 'undefined' },
-    logLevel: 'error',
-  })
-  const [built] = outputFiles
-  if (built === undefined) throw new Error('the worker was not built')
-  mkdirSync(dirname(BUNDLE), { recursive: true })
-  const staged = `${BUNDLE}.${process.pid}`
-  writeFileSync(staged, built.contents)
-  renameSync(staged, BUNDLE)
-  bundled = true
-  return BUNDLE
-}
 
 export interface StationOptions {
   readonly spares?: number
@@ -106,7 +78,7 @@ export class Station {
     scope.defer('tables', () => tables.close())
     const worker: SessionEdges['worker'] = (given) => ({
       executable: process.execPath,
-      args: [workerBundle()],
+      args: [join(REPOSITORY, 'dist/pohunek-sessiond.cjs')],
       env: { ...workerEnvironment(given), POHUNEK_TEST_ROOT: this.roots.base },
     })
     const plugins: Bootable[] = [packagesPlugin(env), sessionsPlugin({ env, worker, ...options.edges })]

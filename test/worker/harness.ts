@@ -4,7 +4,6 @@ import * as fs from 'node:fs'
 import * as net from 'node:net'
 import * as os from 'node:os'
 import { join, resolve } from 'node:path'
-import { build } from 'esbuild'
 import { onTestFinished } from 'vitest'
 import { encodeFrameHead, FrameDecoder, type Frame, type FrameHeader } from '../../protocol/worker/frames.ts'
 import {
@@ -18,28 +17,9 @@ import {
 const ROOT = resolve(import.meta.dirname, '../..')
 export const DEADLINE_MS = 20_000
 
-let bundle: Promise<string> | undefined
 
-/** The worker bundled once per run, beside a link to the modules it needs at run time. */
-export function workerBundle(): Promise<string> {
-  return (bundle ??= (async () => {
-    const directory = fs.mkdtempSync(join(os.tmpdir(), 'pohunek-worker-bundle-'))
-    process.on('exit', () => fs.rmSync(directory, { recursive: true, force: true }))
-    fs.symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
-    const outfile = join(directory, 'worker.cjs')
-    await build({
-      entryPoints: [join(ROOT, 'main/worker.ts')],
-      outfile,
-      bundle: true,
-      platform: 'node',
-      target: 'node20',
-      format: 'cjs',
-      logLevel: 'error',
-      logOverride: { 'empty-import-meta': 'silent' },
-    })
-    return outfile
-  })())
-}
+/** The program as it is shipped; the run's global set-up built it. */
+export const WORKER_PROGRAM = join(ROOT, 'dist/pohunek-sessiond.cjs')
 
 /** Waits for a fact; the message of a missed deadline shows what `look` saw last. */
 export async function until<T>(
@@ -393,8 +373,7 @@ export async function startWorker(options: StartOptions = {}): Promise<TestWorke
 }
 
 export async function startBareWorker(options: StartOptions & { argv?: string[] } = {}): Promise<TestWorker> {
-  const file = await workerBundle()
-  const root = fs.mkdtempSync(join(os.tmpdir(), 'pohunek-worker-'))
+    const root = fs.mkdtempSync(join(os.tmpdir(), 'pohunek-worker-'))
   const sessionId = 's-01ARZ3NDEKTSV4RRFFQ69G5FAV'
   const socketPath = join(root, 'run', 'workers', sessionId, 'control.sock')
   const args = [
@@ -411,7 +390,7 @@ export async function startBareWorker(options: StartOptions & { argv?: string[] 
     '--ready-fd',
     '3',
   ]
-  const child = spawn(process.execPath, [file, ...(options.argv ?? args)], {
+  const child = spawn(process.execPath, [WORKER_PROGRAM, ...(options.argv ?? args)], {
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
     detached: true,
     env: { SECRET_OF_WORKER: 'x', ...options.env },

@@ -75,7 +75,9 @@ for (const [name, environment, message] of BOUNDS) {
 }
 
 test('a program leads its session and group on its terminal, in its directory, with default signals and no other descriptor', async () => {
-  const worker = await startWorker()
+  // Not the mask of our own files, and not a usual one either.
+  const before = process.umask(0o026)
+  const worker = await startWorker().finally(() => process.umask(before))
   const directory = join(worker.root, 'dir with space')
   fs.mkdirSync(directory)
   await worker.initialize(
@@ -85,7 +87,7 @@ test('a program leads its session and group on its terminal, in its directory, w
     { cwd: directory },
   )
   const screen = await worker.shows('speed')
-  const [ids = '', cwd, blocked, ignored, terminal] = screen.visible_lines
+  const [ids = '', cwd, blocked, ignored, terminal, mask = ''] = screen.visible_lines
   const pid = String(worker.childPid)
   const [own, group, session, foreground] = ids.trim().split(' ')
   expect([own, session]).toEqual([pid, pid])
@@ -95,6 +97,7 @@ test('a program leads its session and group on its terminal, in its directory, w
   await until('no descriptor but its terminal', () => fs.readdirSync(`/proc/${pid}/fd`).join() === '0,1,2')
   expect(blocked).toMatch(/SigBlk:\s+0+$/)
   expect(ignored).toMatch(/SigIgn:\s+0+$/)
+  expect(mask).toBe('0026')
   expect(terminal).toMatch(/^\/dev\/(pts\/\d+|ttys\d+)$/)
 })
 
