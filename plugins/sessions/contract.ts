@@ -134,7 +134,8 @@ export default contract({
       ],
     },
     'session.list': {
-      about: 'Lists sessions; filters combine with AND.',
+      about:
+        'Lists sessions; filters combine with AND. Cut, in the order of ids, where one line holds no more: ask on with `after`.',
       params: v.nullable(
         v.object({
           filters: v.optional(v.array(SessionListFilter)),

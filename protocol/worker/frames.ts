@@ -12,7 +12,13 @@ export const FRAME_PAYLOAD_BYTES = 65_536
 export const DATA_TOKEN_TTL_MS = 10_000
 
 export type FrameHeader = { version: number; stream_id: string; runtime_id: string } & (
-  | { kind: 'open'; token: string; mode: 'attach' | 'detector' | 'observation'; after_offset: number; attach?: { dimensions?: { columns: number; rows: number } } }
+  | {
+      kind: 'open'
+      token: string
+      mode: 'attach' | 'detector' | 'observation'
+      after_offset: number
+      attach?: { dimensions?: { columns: number; rows: number } }
+    }
   | { kind: 'attach_ready'; dimensions: { columns: number; rows: number } }
   | { kind: 'replay' | 'output'; offset: number }
   | {

@@ -65,7 +65,10 @@ export const Initialize = v.object({
 export type Initialize = v.InferOutput<typeof Initialize>
 
 export const Fragment = v.object({ bytes: v.string(), delay_after_ms: v.pipe(Int, v.minValue(0), v.maxValue(60_000)) })
-export const WritePlan = v.object({ write_id: requestId, fragments: v.pipe(v.array(Fragment), v.minLength(1), v.maxLength(64)) })
+export const WritePlan = v.object({
+  write_id: requestId,
+  fragments: v.pipe(v.array(Fragment), v.minLength(1), v.maxLength(64)),
+})
 export type WritePlan = v.InferOutput<typeof WritePlan>
 
 export const WorkerRequest = v.variant('type', [

@@ -20,10 +20,18 @@ export const list =
 export function fitting(sessions: readonly SessionInfo[], maxBytes = MAX_RESULT_BYTES): readonly SessionInfo[] {
   let left = maxBytes - '[]'.length
   const cut = sessions.findIndex((it, at) => {
-    left -= Buffer.byteLength(JSON.stringify(it)) + 1
+    left -= wireBytes(it) + 1
     return left < 0 && at > 0
   })
   return cut === -1 ? sessions : sessions.slice(0, cut)
+}
+
+// A changed session is another object, so the size of one is computed once.
+const sizes = new WeakMap<SessionInfo, number>()
+function wireBytes(info: SessionInfo): number {
+  let bytes = sizes.get(info)
+  if (bytes === undefined) sizes.set(info, (bytes = Buffer.byteLength(JSON.stringify(info))))
+  return bytes
 }
 
 /** Pure. Ordered by id, so that a page is found again even when the session it ended with is gone. */
