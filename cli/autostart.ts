@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { after, monotonicMs, pause } from '../client/clock.ts'
 import { openSocket } from '../client/connection.ts'
-import type { Roots } from '../platform/roots.ts'
+import { wayTo, type Roots } from '../platform/roots.ts'
 import type { Installation } from './cli.ts'
 import { faults } from './errors.ts'
+import { daemonElsewhere } from './running-daemon.ts'
 import { claimStart } from './start-claim.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -33,6 +34,7 @@ export async function startDaemon(
   for (;;) {
     if (await answers(roots.daemonSocket)) return
     if (monotonicMs() > end) throw faults.daemon_spawn_failed({ problem: `none answered within ${START_MS} ms` })
+    refuseElsewhere(roots)
     using claim = claimed(roots)
     if (claim === undefined) {
       await pause(POLL_MS)
@@ -45,6 +47,14 @@ export async function startDaemon(
     await launch(roots, env, installation, end - monotonicMs())
     return
   }
+}
+
+/** A second daemon for the same directories would not start; the first one is where the caller wants to be. */
+export function refuseElsewhere(roots: Roots): void {
+  const { pid, serves } = daemonElsewhere(roots) ?? {}
+  if (pid === undefined) return
+  const way = serves === undefined ? undefined : wayTo(serves.runtime)
+  throw faults.daemon_unreachable({ socket: roots.daemonSocket, pid, other: serves?.socket, way })
 }
 
 function claimed(roots: Roots): Disposable | undefined {

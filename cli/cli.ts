@@ -10,6 +10,7 @@ import type { CallOptions, CommandContext } from '../protocol/command.ts'
 import { faults } from './errors.ts'
 import { err, sleep } from './out.ts'
 import type { Look } from './render.ts'
+import { foreignRoots } from './running-daemon.ts'
 import { isFullId, resolveTarget, splitTarget } from './target.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -37,14 +38,19 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
   starter:
     | ((roots: Roots, env: Environment, installation: Installation, tell: (line: string) => void) => Promise<void>)
     | undefined
+  /** Throws when a daemon of these directories answers elsewhere; left out where a build must stay small. */
+  finder: ((roots: Roots) => void) | undefined
   /** The attach client; left out where a build must stay small. */
-  attacher: ((sessionId: string) => Promise<number>) | undefined
+  attacher: { check(): void; attach(sessionId: string): Promise<number> } | undefined
+  /** Prints output as it comes; left out where a build must stay small. */
+  follower: ((sessionId: string, afterOffset: string) => Promise<void>) | undefined
   /** Plugin of the command that runs, for the message about a daemon without it. */
   plugin: string | undefined
   noStart = false
   readonly #makeClient: new (options: ConnectOptions) => C
   #client: C | undefined
   #roots: Roots | undefined
+  #noted = false
 
   constructor(env: Environment, installation: Installation, client: new (options: ConnectOptions) => C) {
     this.env = env
@@ -90,17 +96,32 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
     return !this.noStart && this.env.POHUNEK_NO_START !== '1'
   }
 
-  /** Makes sure that a daemon answers; starts one when that is allowed. */
-  async ensureDaemon(): Promise<void> {
+  /** Makes sure that a daemon answers; starts one when that is allowed, and tells of it in one line. */
+  async ensureDaemon(tell: (line: string) => void = err): Promise<void> {
     const { client } = this
     try {
       await client.connect()
+      this.#noteForeign(tell)
     } catch (failure) {
-      if (!this.mayStart || !nobodyListens(failure)) throw failure
+      if (!nobodyListens(failure)) throw failure
       if (this.starter === undefined) throw new HandOver()
-      await this.starter(this.roots, this.env, this.installation, err)
+      this.finder?.(this.roots)
+      if (!this.mayStart) throw failure
+      await this.starter(this.roots, this.env, this.installation, tell)
       await client.connect()
     }
+  }
+
+  /** A shared runtime directory is told once: whoever looks for a session elsewhere would not find it. */
+  #noteForeign(tell: (line: string) => void): void {
+    if (this.#noted) return
+    this.#noted = true
+    const [other] = foreignRoots(this.roots)
+    if (other === undefined) return
+    tell(
+      `note: the daemon on ${this.roots.daemonSocket} keeps its files in ${other} and not below your HOME or XDG ` +
+        'directories; set XDG_RUNTIME_DIR to have one of your own\n',
+    )
   }
 
   async call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
@@ -134,9 +155,18 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
     return Promise.resolve(Buffer.concat(parts).toString('utf8'))
   }
 
+  checkAttach(): void {
+    this.attacher?.check()
+  }
+
   async attach(sessionId: string): Promise<number> {
-    if (this.attacher === undefined) throw new Error('this build cannot attach')
-    return await this.attacher(sessionId)
+    if (this.attacher === undefined) throw new HandOver()
+    return await this.attacher.attach(sessionId)
+  }
+
+  async follow(sessionId: string, afterOffset: string): Promise<void> {
+    if (this.follower === undefined) throw new HandOver()
+    await this.follower(sessionId, afterOffset)
   }
 
   resolvePath(base: string, path: string): string {

@@ -1,39 +1,18 @@
 /** pohunek daemon start|stop|status: this machine's daemon, found by its lock, so an older or newer one is found too. */
 import { spawn } from 'node:child_process'
-import { readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { monotonicMs, pause } from '../client/clock.ts'
 import { openSocket } from '../client/connection.ts'
+import { wayTo } from '../platform/roots.ts'
 import { JSON_FLAG, type Command, type Outcome } from '../protocol/command.ts'
 import { daemonEnvironment, startDaemon } from './autostart.ts'
 import type { Cli } from './cli.ts'
 import { faults } from './errors.ts'
-import { err } from './out.ts'
-import { exists } from './start-claim.ts'
+import { err, out } from './out.ts'
+import { daemonElsewhere, lockHolder, type Holder } from './running-daemon.ts'
 
 const STOP_MS = 20_000
 const POLL_MS = 20
-
-/**
- * Pid of the process that holds the daemon's lock; undefined when none does. Linux's list of locks decides: it is true
- * for a daemon of any release. Elsewhere the pid file does, and a process of that pid must be there.
- */
-export function lockHolder(runtime: string): number | undefined {
-  try {
-    if (process.platform !== 'linux') {
-      const pid = Number(readFileSync(join(runtime, 'daemon.pid'), 'latin1').trim())
-      return pid > 1 && exists(pid) ? pid : undefined
-    }
-    const inode = String(statSync(join(runtime, 'daemon.lock')).ino)
-    const held = readFileSync('/proc/locks', 'latin1')
-      .split('\n')
-      .map((it) => it.trim().split(/\s+/))
-    const found = held.find((it) => it[1] === 'FLOCK' && it[5]?.split(':').at(-1) === inode)
-    return found === undefined ? undefined : Number(found[4])
-  } catch {
-    return undefined // no lock file: no daemon ran on this root
-  }
-}
 
 async function accepts(socketPath: string): Promise<boolean> {
   try {
@@ -62,12 +41,12 @@ function start(cli: Cli): Command {
     ],
     json: false,
     async run(_context, input): Promise<Outcome> {
-      const pid = lockHolder(cli.roots.runtime)
+      const pid = lockHolder(cli.roots.runtime)?.pid
       if (pid !== undefined && (await accepts(cli.roots.daemonSocket)))
         return { ok: null, human: [line(`a daemon is running (pid ${pid})`)] }
       if (!input.has('detach')) return { ok: null, human: [], exitCode: await foreground(cli) }
       await startDaemon(cli.roots, cli.env, cli.installation, err)
-      return { ok: null, human: [line(`daemon started (pid ${lockHolder(cli.roots.runtime) ?? 'unknown'})`)] }
+      return { ok: null, human: [line(`daemon started (pid ${lockHolder(cli.roots.runtime)?.pid ?? 'unknown'})`)] }
     },
   }
 }
@@ -75,7 +54,16 @@ function start(cli: Cli): Command {
 /** The daemon as a child that gets our signals; answers its exit code. */
 function foreground(cli: Cli): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(cli.installation.daemon, [], { stdio: 'inherit', env: daemonEnvironment(cli.env) })
+    const child = spawn(cli.installation.daemon, ['--ready-fd', '3'], {
+      stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+      env: daemonEnvironment(cli.env),
+    })
+    const ready = child.stdio[3] as Readable
+    ready.once('error', () => undefined)
+    ready.once('data', () => {
+      ready.destroy()
+      out(`the daemon serves on ${cli.roots.daemonSocket} (pid ${child.pid}); Ctrl-C ends it, sessions run on\n`)
+    })
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
     // The terminal sends SIGINT to both; the daemon's end is ours.
     process.on('SIGINT', () => undefined)
@@ -84,10 +72,20 @@ function foreground(cli: Cli): Promise<number> {
   })
 }
 
-/** Ends the daemon of a runtime root and waits for its end; answers its pid, undefined when none runs. */
-export async function endDaemon(runtime: string): Promise<number | undefined> {
-  const pid = lockHolder(runtime)
-  if (pid === undefined) return undefined
+/** The daemon that answers here, else the one that holds the same sessions elsewhere. */
+const daemonOf = (cli: Cli): Holder | undefined => lockHolder(cli.roots.runtime) ?? daemonElsewhere(cli.roots)
+
+/** Ends every daemon that holds one of the caller's directories and waits for their ends; answers the pids. */
+export async function endDaemons(cli: Cli): Promise<readonly number[]> {
+  const ended: number[] = []
+  for (let holder = daemonOf(cli); holder !== undefined; holder = daemonOf(cli)) {
+    await end(cli, holder)
+    ended.push(holder.pid)
+  }
+  return ended
+}
+
+async function end(cli: Cli, { pid }: Holder): Promise<void> {
   try {
     process.kill(pid, 'SIGTERM')
   } catch (failure) {
@@ -97,23 +95,25 @@ export async function endDaemon(runtime: string): Promise<number | undefined> {
     )
   }
   const end = monotonicMs() + STOP_MS
-  while (lockHolder(runtime) === pid) {
+  while (daemonOf(cli)?.pid === pid) {
     if (monotonicMs() > end) throw faults.daemon_stop_failed({ pid, ms: STOP_MS })
     await pause(POLL_MS)
   }
-  return pid
 }
 
 function stop(cli: Cli): Command {
   return {
     path: ['daemon', 'stop'],
     about: 'end the local daemon; sessions keep running',
+    details: ['Also ends one that serves the same sessions from another XDG_RUNTIME_DIR.'],
     arguments: [],
     flags: [JSON_FLAG],
     json: true,
     async run(): Promise<Outcome> {
-      const pid = await endDaemon(cli.roots.runtime)
-      if (pid === undefined) return { ok: { stopped: false }, human: [line('no daemon is running')] }
+      const holder = daemonOf(cli)
+      if (holder === undefined) return { ok: { stopped: false }, human: [line('no daemon is running')] }
+      await end(cli, holder)
+      const { pid } = holder
       return { ok: { stopped: true, pid }, human: [line(`daemon stopped (pid ${pid}); sessions keep running`)] }
     },
   }
@@ -128,18 +128,31 @@ function status(cli: Cli): Command {
     flags: [JSON_FLAG],
     json: true,
     async run(): Promise<Outcome> {
-      const pid = lockHolder(cli.roots.runtime)
+      const pid = lockHolder(cli.roots.runtime)?.pid
+      const elsewhere = pid === undefined ? daemonElsewhere(cli.roots) : undefined
+      const other = elsewhere?.serves
       const answers = await accepts(cli.roots.daemonSocket)
       const socket = cli.roots.daemonSocket
       const state = answers ? 'running' : pid === undefined ? 'stopped' : 'not answering'
       return {
-        ok: { running: answers, ...(pid === undefined ? {} : { pid }), socket },
+        ok: {
+          running: answers,
+          ...(pid === undefined ? {} : { pid }),
+          socket,
+          ...(elsewhere === undefined ? {} : { elsewhere: { pid: elsewhere.pid, socket: other?.socket ?? null } }),
+        },
         human: [
           {
             fields: [
               ['daemon', state],
               ['pid', pid === undefined ? '-' : String(pid)],
               ['socket', socket],
+              ...(elsewhere === undefined
+                ? []
+                : ([
+                    ['elsewhere', `pid ${elsewhere.pid} serves your sessions on ${other?.socket ?? 'another socket'}`],
+                  ] as const)),
+              ...(other === undefined ? [] : ([['to use it', wayTo(other.runtime)]] as const)),
             ],
           },
         ],

@@ -2,8 +2,10 @@
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { connect } from '../client/client.ts'
+import { wayTo } from '../platform/roots.ts'
 import { JSON_FLAG, type Command, type Outcome } from '../protocol/command.ts'
 import type { Cli } from './cli.ts'
+import { daemonElsewhere, foreignRoots } from './running-daemon.ts'
 
 type Status = 'ok' | 'warn' | 'fail'
 interface Check {
@@ -39,7 +41,7 @@ function directoryCheck(name: string, path: string): Check {
 function runtimeCheck(cli: Cli): Check {
   const { runtime, runtimeIsFallback } = cli.roots
   const stat = lstatSync(runtime, { throwIfNoEntry: false })
-  const name = 'runtime_dir_private'
+  const name = 'runtime_dir'
   if (stat !== undefined) {
     if (!stat.isDirectory()) return { name, status: 'fail', detail: `${runtime} is not a directory; remove it` }
     if (stat.uid !== process.geteuid?.())
@@ -66,10 +68,23 @@ async function daemonChecks(cli: Cli): Promise<Check[]> {
       detail: `version ${health.daemon_version}, protocol ${health.protocol_version}`,
     }
     const own = await client.call('daemon.doctor', null).catch(() => undefined)
-    return [version, ...(own?.report.checks ?? [])]
+    return [version, ...foreign(cli), ...(own?.report.checks ?? [])]
   } catch (failure) {
-    return [{ name, status: 'warn', detail: `${(failure as Error).message}; the next command starts one` }]
+    const other = daemonElsewhere(cli.roots)
+    if (other === undefined)
+      return [{ name, status: 'warn', detail: `${(failure as Error).message}; the next command starts one` }]
+    const where = other.serves === undefined ? 'another socket' : other.serves.socket
+    const way = other.serves === undefined ? 'set XDG_RUNTIME_DIR as it was there' : wayTo(other.serves.runtime)
+    return [{ name, status: 'fail', detail: `pid ${other.pid} serves your sessions on ${where}; ${way}` }]
   }
+}
+
+/** The runtime directory is shared with somebody who keeps sessions elsewhere: another HOME, or other XDG variables. */
+function foreign({ roots }: Cli): Check[] {
+  const others = foreignRoots(roots)
+  if (others.length === 0) return []
+  const detail = `the daemon keeps its files in ${others.join(', ')}, not in yours; set XDG_RUNTIME_DIR to have your own daemon`
+  return [{ name: 'daemon_roots', status: 'warn', detail }]
 }
 
 export const doctorCommand = (cli: Cli): Command => ({

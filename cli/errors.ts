@@ -11,7 +11,8 @@ export const faults = catalogue({
   },
   session_not_found: {
     class: 'runtime',
-    say: (d: { target: string }) => `no session ${JSON.stringify(d.target)}`,
+    say: (d: { target: string; short: boolean }) =>
+      `no session ${JSON.stringify(d.target)}${d.short ? '; the beginning of an id counts from 4 characters behind s- on' : ''}`,
     recover: 'pohunek session list',
   },
   host_unknown: {
@@ -23,6 +24,15 @@ export const faults = catalogue({
     class: 'daemon',
     say: (d: { problem: string }) => `the daemon did not start: ${d.problem}`,
     recover: 'run pohunekd to see it fail in the foreground, or pohunek doctor',
+  },
+  /** The contract's code for a daemon that cannot be reached; this one can, from elsewhere. */
+  daemon_unreachable: {
+    class: 'daemon',
+    say: (d: { socket: string; pid: number; other: string | undefined; way: string | undefined }) =>
+      `no daemon answers on ${d.socket}, but one (pid ${d.pid}) already serves your sessions` +
+      (d.other === undefined ? ' from another runtime directory' : ` on ${d.other}`),
+    recover: (d: { way: string | undefined }) =>
+      `${d.way ?? 'set XDG_RUNTIME_DIR as it was when that daemon was started'}; or end it, sessions run on: pohunek daemon stop`,
   },
   daemon_stop_failed: {
     class: 'daemon',

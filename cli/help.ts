@@ -19,11 +19,22 @@ function table(rows: readonly (readonly [string, string])[], columns: number): s
     .join('')
 }
 
-/** Lines that follow each other are one paragraph. */
+/** Lines that follow each other are one paragraph, or a table where each begins with its key and a tab. */
 function paragraphs(lines: readonly string[], columns: number): string {
   const texts = lines.join('\n').split('\n\n')
-  return texts.map((text) => `\n${wrap(text.replaceAll('\n', ' '), columns).join('\n')}\n`).join('')
+  return texts.map((text) => `\n${text.includes('\t') ? keyed(text, columns) : flowing(text, columns)}`).join('')
 }
+
+const flowing = (text: string, columns: number): string => `${wrap(text.replaceAll('\n', ' '), columns).join('\n')}\n`
+
+const keyed = (text: string, columns: number): string =>
+  table(
+    text.split('\n').map((line) => {
+      const [key = '', what = ''] = line.split('\t')
+      return [key, what] as const
+    }),
+    columns,
+  )
 
 const widthOf = (columns: number | undefined): number => Math.min(columns ?? WIDEST, WIDEST)
 
@@ -60,6 +71,10 @@ export function helpOf(command: Command, columns?: number): string {
   return [...parts, globals(width)].join('')
 }
 
+const COMMON =
+  'Commands take --json and then print one JSON document on standard output; attach, completions and daemon start have ' +
+  'none. Exit codes: 0 done, 1 a failure with a code of its own, 2 wrong usage; attach has those of its program.'
+
 /** All commands below `group`, every one there is for an empty one. */
 export function overview(
   commands: readonly Command[],
@@ -73,10 +88,14 @@ export function overview(
     group.length === 0 ? `${title(version)}\n\n` : '',
     `usage: pohunek ${[...group, '<command>'].join(' ')} [options]\n`,
     `\ncommands:\n${table(
-      shown.map((it) => [words(it), it.about]),
+      shown.map((it) => [
+        words(it),
+        `${it.about}${it.aliases === undefined ? '' : ` (also: ${it.aliases.join(', ')})`}`,
+      ]),
       width,
     )}`,
     globals(width),
+    group.length === 0 ? `\n${flowing(COMMON, width)}` : '',
     `\npohunek ${[...group, '<command>'].join(' ')} --help tells more.\n`,
   ].join('')
 }

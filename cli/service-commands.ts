@@ -3,8 +3,9 @@ import { after, monotonicMs } from '../client/clock.ts'
 import { SystemdService, type ServiceStatus } from '../platform/linux/systemd-service.ts'
 import { JSON_FLAG, type Command, type Outcome } from '../protocol/command.ts'
 import type { Cli } from './cli.ts'
-import { endDaemon, lockHolder } from './daemon-commands.ts'
+import { endDaemons } from './daemon-commands.ts'
 import { faults } from './errors.ts'
+import { lockHolder } from './running-daemon.ts'
 
 const line = (text: string): { line: string } => ({ line: text })
 
@@ -38,7 +39,7 @@ function install(cli: Cli): Command {
       let replaced: number | undefined
       const { changed, ...status } = await service.install(cli.installation.daemon, async ({ pid }) => {
         // Whoever else holds the roots would keep the service from starting.
-        if (lockHolder(cli.roots.runtime) !== pid) replaced = await endDaemon(cli.roots.runtime)
+        if (lockHolder(cli.roots.runtime)?.pid !== pid) [replaced] = await endDaemons(cli)
       })
       return {
         ok: { ...told(status), changed, ...(replaced === undefined ? {} : { replaced_pid: replaced }) },

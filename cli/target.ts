@@ -32,10 +32,14 @@ export function resolveTarget(target: string, sessions: readonly Candidate[]): s
   const named = sessions.filter((it) => it.name === name)
   const found = named.length > 0 ? named : byPrefix(target, sessions)
   const [only] = found
-  if (only === undefined) throw faults.session_not_found({ target })
+  if (only === undefined) throw faults.session_not_found({ target, short: isShortPrefix(target, sessions) })
   if (found.length > 1) throw faults.ambiguous_session_name({ target, ids: found.map((it) => it.id) })
   return only.id
 }
+
+/** Too short for a prefix, yet the beginning of an id: whoever typed it should know why it means nothing. */
+const isShortPrefix = (target: string, sessions: readonly Candidate[]): boolean =>
+  target !== '' && sessions.some((it) => it.id.toLowerCase().startsWith(target.toLowerCase()))
 
 function byPrefix(target: string, sessions: readonly Candidate[]): readonly Candidate[] {
   if (target.length < 's-'.length + LEAST_PREFIX || !/^s-/i.test(target)) return []

@@ -1,12 +1,14 @@
 /** The complete CLI: every command, help and completions. */
 import { dirname, join } from 'node:path'
 import { attach } from '../cli/attach/attach.ts'
+import { checkTerminal } from '../cli/attach/terminal.ts'
 import { attachCommand } from '../cli/attach-command.ts'
-import { startDaemon } from '../cli/autostart.ts'
+import { refuseElsewhere, startDaemon } from '../cli/autostart.ts'
 import { Cli, outputLook, VERSION } from '../cli/cli.ts'
 import { completionsCommand } from '../cli/completions.ts'
 import { daemonCommands } from '../cli/daemon-commands.ts'
 import { doctorCommand } from '../cli/doctor.ts'
+import { follow } from '../cli/follow.ts'
 import { helpOf, overview, welcome } from '../cli/help.ts'
 import { err, leave, out, OutputClosed } from '../cli/out.ts'
 import { parse } from '../cli/parse.ts'
@@ -23,8 +25,10 @@ declare const __dirname: string
 
 async function run(argv: readonly string[]): Promise<number> {
   const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') }, Client)
-  cli.attacher = (id) => attach(cli, id)
+  cli.attacher = { check: checkTerminal, attach: (id) => attach(cli, id) }
+  cli.follower = (id, afterOffset) => follow(cli, id, afterOffset)
   cli.starter = startDaemon
+  cli.finder = refuseElsewhere
   const commands: Command[] = [
     ...sessions,
     attachCommand(cli),

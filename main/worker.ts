@@ -7,7 +7,6 @@ import { crashPoint } from '../platform/crash-points.ts'
 import { closeInherited, processes, tellServiceManager } from '../platform/index.ts'
 import { parseArguments, USAGE, type WorkerArguments } from '../worker/argv.ts'
 import { workerLog } from '../worker/log.ts'
-import { rehearse } from '../worker/rehearsal.ts'
 import { Worker } from '../worker/worker.ts'
 
 declare const POHUNEK_VERSION: string | undefined
@@ -38,7 +37,15 @@ async function main(): Promise<void> {
   // The program must outlive a mistake of ours: it is told and the terminal goes on.
   process.on('uncaughtException', (failure) => log.error({ problem: words(failure) }, 'uncaught exception'))
   process.on('unhandledRejection', (failure) => log.error({ problem: words(failure) }, 'unhandled rejection'))
-  const worker = new Worker({ args, processes, clock: systemClock, log, version, umask, exit: (code) => process.exit(code) })
+  const worker = new Worker({
+    args,
+    processes,
+    clock: systemClock,
+    log,
+    version,
+    umask,
+    exit: (code) => process.exit(code),
+  })
   process.on('SIGTERM', () => void worker.terminate())
   process.on('SIGINT', () => void worker.terminate())
   await worker.listen()
@@ -51,13 +58,14 @@ async function main(): Promise<void> {
     fs.closeSync(args.readyFd)
   }
   crashPoint('worker.ready.told')
+  // Behind whatever the daemon, which connects now, has asked meanwhile.
+  setImmediate(() => worker.warmUp())
   // After the load: before it, it would cost V8's code cache. It keeps the heap of a flooded worker small.
   setFlagsFromString('--semi-space-growth-factor=1')
 }
 
-// The build loads the program to make its code cache and must not start a worker (scripts/loader.cjs).
-if ((globalThis as { POHUNEK_LOAD_ONLY?: boolean }).POHUNEK_LOAD_ONLY === true) rehearse()
-else {
+// The build may load the program only to make its code cache (scripts/loader.cjs).
+if ((globalThis as { POHUNEK_LOAD_ONLY?: boolean }).POHUNEK_LOAD_ONLY !== true) {
   main().catch((failure: unknown) => {
     fs.writeSync(2, `pohunek-sessiond: ${failure instanceof Error ? failure.message : String(failure)}\n`)
     process.exit(1)

@@ -1,5 +1,5 @@
 /** Where a user's pohunek lives, from the environment alone. Pure and light: the CLI resolves it on every start. */
-import { isAbsolute, join, resolve } from 'node:path'
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import { catalogue } from '../protocol/fault.ts'
 
 export interface Roots {
@@ -71,6 +71,11 @@ export function resolveRoots(env: Environment, facts: PathFacts): Roots {
     home,
     daemonSocket,
   }
+}
+
+/** What makes another environment name this runtime root, as a line for a shell. Pure. */
+export function wayTo(runtime: string): string {
+  return basename(runtime) === 'pohunek' ? `export XDG_RUNTIME_DIR=${dirname(runtime)}` : 'unset XDG_RUNTIME_DIR'
 }
 
 /** Value of a variable that names a directory; undefined when unset. */

@@ -75,6 +75,10 @@ export interface CommandContext {
   sessions(filters: readonly unknown[]): Promise<readonly unknown[]>
   /** All of standard input as UTF-8. */
   readInput(): Promise<string>
+  /** Throws cli_usage where this process cannot attach. */
+  checkAttach(): void
+  /** Writes a session's output to standard output from an offset on as it comes, until its program ended. */
+  follow(sessionId: string, afterOffset: string): Promise<void>
   /** Attaches this terminal; answers the exit code of the attach contract. */
   attach(sessionId: string): Promise<number>
   readonly env: Readonly<Record<string, string | undefined>>

@@ -27,7 +27,8 @@ cachedData = undefined
 const run = script.runInThisContext()
 const keepCache = () => fs.writeFileSync(`${base}.cache`, script.createCachedData())
 if (process.env.POHUNEK_MAKE_CACHE === 'run') {
-  // The program leaves this way; what it ran until then is in the cache.
+  // The program leaves this way; what it ran until then is in the cache. V8 takes no cache made under other flags.
+  require('node:v8').setFlagsFromString = () => {}
   const { reallyExit } = process
   process.reallyExit = (code) => {
     keepCache()

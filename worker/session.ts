@@ -20,6 +20,7 @@ import { Pty, type PtyExit } from './pty.ts'
 import { QueryDesk } from './queries.ts'
 import { OutputRing } from './ring.ts'
 import { ScreenTerminal } from './terminal.ts'
+import type { Emulator } from './xterm.ts'
 
 /** How long others may keep the terminal open after the program's exit. */
 export const DRAIN_MS = 500
@@ -36,6 +37,8 @@ export interface SessionOptions {
   clock: Clock
   scope: Scope
   log: WorkerLog
+  /** Made before there was a session; it becomes this one's. */
+  emulator?: Emulator | undefined
   events: {
     outputAdvanced(): void
     terminalChanged(): void
@@ -110,6 +113,7 @@ export class Session {
       ring: this.ring,
       clock,
       scope,
+      emulator: options.emulator,
       hooks: {
         asked: (kind, own) => desk.asked(kind, own),
         cwdReported: (cwd) => options.events.cwdReported(cwd),

@@ -88,6 +88,8 @@ export class ScreenTerminal {
     clock: Clock
     scope: Scope
     hooks: TerminalHooks
+    /** Made before its size was known; nothing was written to it. */
+    emulator?: Emulator | undefined
   }) {
     this.#ring = options.ring
     this.#clock = options.clock
@@ -97,7 +99,7 @@ export class ScreenTerminal {
     this.#busyBytes = Math.min(BUSY_BYTES, options.ring.capacity / 8)
     this.#pauseBytes = Math.min(PAUSE_BYTES, options.ring.capacity / 4)
     this.#resumeBytes = Math.min(RESUME_BYTES, options.ring.capacity / 8)
-    this.#emulator = createEmulator(options.columns, options.rows, scrollbackFor(options.columns, options.rows))
+    this.#emulator = sized(options.emulator, options.columns, options.rows)
     const buffers = this.#emulator.core._bufferService.buffers
     this.#modes = new StickyModes(this.#emulator.parser, {
       alternateActive: () => buffers.active === buffers.alt,
@@ -325,6 +327,14 @@ export class ScreenTerminal {
     this.#holding = on
     this.#hooks.hold(on)
   }
+}
+
+function sized(made: Emulator | undefined, columns: number, rows: number): Emulator {
+  const scrollback = scrollbackFor(columns, rows)
+  if (made === undefined) return createEmulator(columns, rows, scrollback)
+  made.core.options.scrollback = scrollback
+  if (made.core.cols !== columns || made.core.rows !== rows) made.core.resize(columns, rows)
+  return made
 }
 
 /** Scrollback rows such that the whole grid stays within the cell bound. */

@@ -42,12 +42,16 @@ import { fit, Session } from './session.ts'
 import { SCROLLBACK_ROWS } from '../protocol/limits.ts'
 import { DataStream } from './streams.ts'
 import { Tokens, type Grant } from './tokens.ts'
+import { warmUp } from './warm-up.ts'
+import { createEmulator, type Emulator } from './xterm.ts'
 
 /** Time a fresh or released worker waits for a controller. */
 const IDLE_MS = 10_000
 /** At most this many output events a second. */
 const EVENT_REST_MS = 250
 const JOURNAL_RETRY_MS = 5_000
+const USUAL_SIZE = { columns: 80, rows: 24 }
+
 export interface WorkerOptions {
   args: WorkerArguments
   processes: Processes
@@ -80,6 +84,7 @@ export class Worker {
   #resizeSequences = new Map<string, number>()
   readonly #rests = new Map<string, { timer?: Disposable; due: boolean }>()
   #leaving = false
+  #emulator: Emulator | undefined
 
   constructor(options: WorkerOptions) {
     const { args, processes, clock } = options
@@ -122,6 +127,19 @@ export class Worker {
     crashPoint('worker.socket.after')
     loadNativePty()
     this.#waitForController()
+  }
+
+  /** While nobody waits: makes and runs what a start needs, so that the start itself finds it there. */
+  warmUp(): void {
+    if (this.phase !== 'uninitialized' || this.#emulator !== undefined) return
+    this.#emulator = createEmulator(USUAL_SIZE.columns, USUAL_SIZE.rows, SCROLLBACK_ROWS)
+    warmUp(this.#options.args.sessionId)
+  }
+
+  #takeEmulator(): Emulator | undefined {
+    const made = this.#emulator
+    this.#emulator = undefined
+    return made
   }
 
   identity(): {
@@ -223,6 +241,7 @@ export class Worker {
         clock,
         scope,
         log,
+        emulator: this.#takeEmulator(),
         events: {
           outputAdvanced: () => {
             this.waiters.wake()
@@ -256,9 +275,10 @@ export class Worker {
         transactionId: initialize.transaction_id,
         child: { pid: session.child.pid, start_identity: session.child.startIdentity },
       }
-      // A program that has ended meanwhile is journaled as such, behind the answer to this start.
+      // A program that has ended meanwhile is journaled as such, behind the answer to this start. Not fsynced: after a
+      // power cut the program is gone, and the daemon's own record, which is durable, says that it had been started.
       if (session.exit === undefined)
-        this.#write('live', true, runtimeId) // 2
+        this.#write('live', false, runtimeId) // 2
       else setImmediate(() => session.exit && this.#tellEnd(session.exit, session.fault))
       crashPoint('worker.initialize.after')
       this.leases.tell({ type: 'runtime_started' })

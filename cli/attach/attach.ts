@@ -9,13 +9,15 @@ import type { Attachment, Client } from '../../client/client.ts'
 import { Fault } from '../../protocol/fault.ts'
 import type { Cli } from '../cli.ts'
 import { fail } from '../run.ts'
+import { clip, safeLine } from '../text.ts'
 import { loadAttachConfig, nextAttempt, type Reconnect } from './config.ts'
 import { EXIT_COULD_NOT_ATTACH, exitCodeOf, lineOf, type Ending } from './ending.ts'
+import { currentDirectory, factsOf, targetOf, whyOver, whyRefused } from './fate.ts'
 import { KeyReader, type KeyEvent } from './keys.ts'
-import { factsOf, whyOver, whyRefused } from './fate.ts'
 import { FIRST, keysIn, paint, press, type Menu, type MenuAction, type MenuFacts } from './menu.ts'
+import { ROW_BELOW, SAME_ROW } from './reset.ts'
 import { SizeTeller } from './sizes.ts'
-import { Terminal, say, type Size } from './terminal.ts'
+import { Terminal, checkTerminal, say, type Size } from './terminal.ts'
 
 /** Output kept while the menu is open; what is over it is not replayed, the screen is painted anew instead. */
 const MENU_BUFFER_BYTES = 1_048_576
@@ -26,18 +28,22 @@ const STABLE_MS = 5_000
 const CONTROL_BACKSLASH = Uint8Array.of(0x1c)
 const BELL = '\x07'
 
+interface MenuPhase {
+  readonly at: 'menu'
+  menu: Menu
+  kept: Buffer[]
+  bytes: number
+  overflow: boolean
+  /** Something is being done that was chosen; other keys wait for nothing and do nothing. */
+  busy: boolean
+  /** The program's own screen when the menu opened. */
+  readonly alternate: boolean
+  readonly cursorShown: boolean
+}
+
 type Phase =
   | { readonly at: 'live' }
-  | {
-      readonly at: 'menu'
-      menu: Menu
-      facts: MenuFacts
-      kept: Buffer[]
-      bytes: number
-      overflow: boolean
-      alternate: boolean
-      cursorShown: boolean
-    }
+  | MenuPhase
   /** No stream; keys are refused. */
   | { readonly at: 'gap' }
 
@@ -45,6 +51,7 @@ type Phase =
 export async function attachTo(cli: Cli<Client>, target: string): Promise<number> {
   let id: string
   try {
+    checkTerminal()
     id = await cli.session(target)
   } catch (failure) {
     const code = fail(failure, false)
@@ -53,15 +60,26 @@ export async function attachTo(cli: Cli<Client>, target: string): Promise<number
   return await attach(cli, id)
 }
 
+const messageOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure))
+
 export async function attach(cli: Cli<Client>, sessionId: string): Promise<number> {
   const { reconnect, problems } = loadAttachConfig(cli.roots.config)
   for (const problem of problems) say(`warning: attach.conf: ${problem}`)
   const client = new AttachClient(cli.client, reconnect, cli)
   const { ending, id } = await client.run(sessionId)
-  const line = lineOf(ending, id)
+  const line = lineOf(ending, ending.kind === 'detached' ? await targetOf(cli.client, id) : id)
   if (line !== undefined) say(line)
   return exitCodeOf(ending)
 }
+
+const unknownSession = (id: string): MenuFacts => ({
+  name: id,
+  host: 'local',
+  project: undefined,
+  branch: undefined,
+  cwd: undefined,
+  state: 'unknown',
+})
 
 class AttachClient {
   readonly #client: Client
@@ -72,6 +90,8 @@ class AttachClient {
   #hold: Disposable | undefined
   #phase: Phase = { at: 'gap' }
   #id = ''
+  /** What the menu's header shows: as it was last known. */
+  #facts: MenuFacts = unknownSession('')
   #attachment: Attachment | undefined
   #sizes: SizeTeller | undefined
   #leave: (ending: Ending) => void = () => undefined
@@ -120,6 +140,8 @@ class AttachClient {
     const refusal = await Promise.race([left, this.#open({})])
     if (refusal instanceof Error) return await whyRefused(this.#client, this.#id, refusal)
     if (refusal !== undefined) return refusal
+    this.#facts = unknownSession(this.#id)
+    void this.#learn()
     for (;;) {
       const openedMs = monotonicMs()
       const ending = await Promise.race([left, over.then(() => this.#why())])
@@ -157,17 +179,15 @@ class AttachClient {
     }
     try {
       if (!options.repaint) await this.#cli.ensureDaemon()
-      const raw = this.#start()
       const size = this.#terminal.size
-      const attachment = await this.#client.attachRaw(
-        this.#id,
-        { ...size, ...(options.repaint ? { historyRows: 0 } : {}) },
-        taker,
-      )
-      await raw
+      const history = options.repaint ? { historyRows: 0 } : {}
+      // Asked first: the terminal is made ready while the daemon answers.
+      const opening = this.#client.attachRaw(this.#id, { ...size, ...history }, taker)
+      const [attachment] = await Promise.all([opening, this.#start()])
       this.#attachment?.stream.close()
       this.#attachment = attachment
       this.#current = mine
+      this.#noticed = false
       this.#phase = { at: 'live' }
       this.#watchSize(attachment, size)
       mine.shown = true
@@ -215,6 +235,7 @@ class AttachClient {
 
   /** Answers an ending when the stream cannot be had again. */
   async #bringBack(stable: boolean): Promise<Ending | undefined> {
+    if (this.#phase.at === 'menu') this.#frozenPicture(this.#phase)
     this.#phase = { at: 'gap' }
     this.#attempts = stable ? 0 : this.#attempts
     const startMs = monotonicMs()
@@ -277,8 +298,8 @@ class AttachClient {
     for (const event of events) {
       if ('key' in event) {
         if (event.key === 'detach') this.#leave({ kind: 'detached' })
-        else if (this.#phase.at === 'live') void this.#openMenu()
-        else if (this.#phase.at === 'menu')
+        else if (this.#phase.at === 'live') this.#openMenu()
+        else if (this.#phase.at === 'menu' && !this.#phase.busy)
           void this.#closeMenu().then(() => this.#attachment?.stream.write(CONTROL_BACKSLASH))
       } else if (this.#phase.at === 'menu') {
         for (const key of keysIn(event.pass)) this.#pressed(key)
@@ -289,7 +310,12 @@ class AttachClient {
   #pass(bytes: Uint8Array): void {
     if (this.#phase.at === 'live') this.#attachment?.stream.write(bytes)
     else if (this.#attachment === undefined) this.#early.push(Uint8Array.from(bytes))
-    else this.#notice(`not connected; the key was not sent${BELL}`)
+    else this.#refuseKey()
+  }
+
+  #refuseKey(): void {
+    this.#notice('not connected; the key was not sent')
+    if (this.#terminal.size !== undefined) this.#terminal.write(Buffer.from(BELL))
   }
 
   #inputEnded(): void {
@@ -305,76 +331,81 @@ class AttachClient {
     if (this.#phase.at === 'menu') this.#paintMenu()
   }
 
-  /** A line at the bottom of the picture, or a plain one. */
+  /**
+   * A line for the person: over the last row while the program goes on and will paint there again, on a row of its own
+   * below a picture that stands still, plain where there is no picture.
+   */
   #notice(text: string): void {
     const size = this.#terminal.size
-    if (size === undefined) say(text)
-    else
-      this.#terminal.write(
-        Buffer.from(
-          `\x18\x1b7\x1b[?6l\x1b[${size.rows};1H\x1b[0;7m ${text.slice(0, size.cols - 2)} \x1b[0m\x1b[K\x1b8`,
-        ),
-      )
+    if (size === undefined) return say(text)
+    const still = this.#phase.at === 'gap'
+    const line = `\x1b[0;7m ${clip(safeLine(text), Math.max(1, size.cols - 3))} \x1b[0m\x1b[K`
+    const place = !still ? `\x18\x1b7\x1b[?6l\x1b[${size.rows};1H` : this.#noticed ? SAME_ROW : ROW_BELOW
+    this.#terminal.write(Buffer.from(`${place}${line}${still ? '' : '\x1b8'}`))
+    this.#noticed = still
   }
+  /** The row of our own below a still picture is there. */
+  #noticed = false
 
   #close(): void {
     const phase = this.#phase
-    if (phase.at === 'menu' && !phase.overflow) {
-      this.#terminal.write(Buffer.concat([Buffer.from(phase.alternate ? '' : '\x1b[?1049l'), ...phase.kept]))
-    }
+    if (phase.at === 'menu') this.#frozenPicture(phase)
     this.#phase = { at: 'gap' }
     this.#attachment?.stream.close()
     this.#sizes?.[Symbol.dispose]()
   }
 
-  async #openMenu(): Promise<void> {
-    const unknown: MenuFacts = {
-      name: this.#id,
-      host: 'local',
-      project: undefined,
-      branch: undefined,
-      state: 'unknown',
-    }
-    const phase = {
+  /**
+   * Needs nobody: on the normal screen the terminal's own alternate one takes the menu and gives the frozen picture
+   * back. A program that is on the alternate screen already is painted anew afterwards.
+   */
+  #openMenu(): void {
+    const { alternate, cursorShown } = this.#terminal.shown
+    const phase: MenuPhase = {
       at: 'menu',
       menu: FIRST,
-      facts: unknown,
       kept: [],
       bytes: 0,
       overflow: false,
-      alternate: true,
-      cursorShown: true,
-    } as Extract<Phase, { at: 'menu' }>
+      busy: false,
+      alternate,
+      cursorShown,
+    }
     this.#phase = phase
-    const options = { timeoutMs: FACTS_MS }
-    const session = await this.#client.call('session.inspect', this.#id, options).catch(() => undefined)
-    const screen = await this.#client.call('session.screen', { session_id: this.#id }, options).catch(() => undefined)
-    if (this.#phase !== phase) return
-    if (session !== undefined) phase.facts = factsOf(session)
-    // On the normal screen the terminal's own alternate one takes the menu and gives the frozen picture back. A program
-    // that is on the alternate screen already is painted anew afterwards.
-    phase.alternate = screen?.alternate_screen ?? true
-    phase.cursorShown = screen?.cursor.visible ?? true
-    if (!phase.alternate) this.#terminal.write(Buffer.from('\x1b[?1049h'))
+    if (!alternate) this.#terminal.write(Buffer.from('\x1b[?1049h'))
     this.#paintMenu()
+    void this.#learn().then(() => {
+      if (this.#phase === phase) this.#paintMenu()
+    })
+  }
+
+  /** Facts for the header, where a daemon tells them. */
+  async #learn(): Promise<void> {
+    const id = this.#id
+    const session = await this.#client.call('session.inspect', id, { timeoutMs: FACTS_MS }).catch(() => undefined)
+    if (id !== this.#id) return
+    this.#facts = session === undefined ? { ...this.#facts, state: 'state unknown' } : factsOf(session)
   }
 
   #paintMenu(): void {
     const size = this.#terminal.size
     if (this.#phase.at === 'menu' && size !== undefined) {
-      this.#terminal.write(Buffer.from(paint(this.#phase.menu, this.#phase.facts, size.cols, size.rows)))
+      this.#terminal.write(Buffer.from(paint(this.#phase.menu, this.#facts, size.cols, size.rows)))
     }
   }
 
   #pressed(key: string): void {
-    if (this.#phase.at !== 'menu') return
-    const { menu, action } = press(this.#phase.menu, key)
-    this.#phase.menu = menu
+    const phase = this.#phase
+    if (phase.at !== 'menu' || phase.busy) return
+    const { menu, action } = press(phase.menu, key, this.#facts.named)
+    phase.menu = menu
     if (action === undefined) this.#paintMenu()
     else void this.#act(action)
   }
 
   async #act(action: MenuAction): Promise<void> {
+    const phase = this.#phase
+    if (phase.at === 'menu') phase.busy = true
     try {
       switch (action.do) {
         case 'close':
@@ -382,39 +413,54 @@ class AttachClient {
         case 'detach':
           return this.#leave({ kind: 'detached' })
         case 'kill':
+          await this.#daemon()
           await this.#closeMenu()
           await this.#client.call('session.stop', this.#id, { timeoutMs: 40_000 })
           return
         case 'terminate':
+          await this.#daemon()
           await this.#closeMenu()
           this.#removing = true
           await this.#client.call('session.remove', this.#id, { timeoutMs: 40_000 })
           return this.#leave({ kind: 'removed', byMenu: true })
         case 'new':
+          await this.#daemon()
           return this.#leave({ kind: 'switch', sessionId: await this.#beside() })
         case 'rename':
+          await this.#daemon()
           await this.#client.call('session.rename', { session_id: this.#id, name: action.name })
+          void this.#learn()
           return await this.#closeMenu()
       }
     } catch (failure) {
       this.#removing = false
-      const message = failure instanceof Error ? failure.message : String(failure)
-      if (this.#phase.at !== 'menu') this.#notice(message)
-      else {
-        this.#phase.menu = { view: 'choose', message }
-        this.#paintMenu()
-      }
+      if (this.#phase.at === 'menu') this.#tell(messageOf(failure))
+      else this.#notice(messageOf(failure))
+    } finally {
+      if (phase.at === 'menu') phase.busy = false
     }
   }
 
-  /** A new session of the same agent in the same directory. */
+  /** What is chosen needs a daemon: where none answers one is started, and the menu says so. */
+  async #daemon(): Promise<void> {
+    await this.#cli.ensureDaemon((line) => this.#tell(line.trim()))
+  }
+
+  /** A line inside the menu. */
+  #tell(message: string): void {
+    if (this.#phase.at !== 'menu') return
+    this.#phase.menu = { view: 'choose', message }
+    this.#paintMenu()
+  }
+
+  /** A new session of the same agent where the program is now. */
   async #beside(): Promise<string> {
-    const { agent, cwd } = await this.#client.call('session.inspect', this.#id)
+    const session = await this.#client.call('session.inspect', this.#id)
     const size = this.#terminal.size ?? { cols: 80, rows: 24 }
     const path = this.#cli.env.PATH
     const made = await this.#client.call('session.new', {
-      agent,
-      cwd,
+      agent: session.agent,
+      cwd: currentDirectory(session),
       ...size,
       ...(path === undefined ? {} : { search_path: path }),
     })
@@ -425,14 +471,30 @@ class AttachClient {
   async #closeMenu(): Promise<void> {
     const phase = this.#phase
     if (phase.at !== 'menu') return
-    this.#phase = { at: 'live' }
-    if (!phase.alternate) this.#terminal.write(Buffer.from(`\x1b[?1049l\x1b[?25${phase.cursorShown ? 'h' : 'l'}`))
     if (!phase.alternate && !phase.overflow) {
-      this.#terminal.write(Buffer.concat(phase.kept))
+      this.#frozenPicture(phase)
+      this.#phase = { at: 'live' }
       return
     }
-    // A fresh stream begins with the whole picture.
-    const failure = await this.#open({ repaint: true })
-    if (failure !== undefined) this.#notice(failure.message)
+    // A fresh stream begins with the whole picture. Only a daemon opens one.
+    phase.busy = true
+    let problem: string | undefined
+    try {
+      await this.#daemon()
+      problem = (await this.#open({ repaint: true }))?.message
+    } catch (failure) {
+      problem = messageOf(failure)
+    }
+    if (this.#phase !== phase) return
+    this.#frozenPicture(phase)
+    this.#phase = { at: 'live' }
+    if (problem !== undefined) this.#notice(`${problem}; the picture is not complete until the program paints it again`)
+  }
+
+  /** What the menu covered, as far as it is here. */
+  #frozenPicture({ alternate, cursorShown, overflow, kept }: MenuPhase): void {
+    const cursor = `\x1b[?25${cursorShown ? 'h' : 'l'}`
+    this.#terminal.write(Buffer.from(alternate ? `\x1b[0m\x1b[H\x1b[2J${cursor}` : `\x1b[?1049l${cursor}`))
+    if (!overflow) this.#terminal.write(Buffer.concat(kept))
   }
 }

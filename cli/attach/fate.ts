@@ -1,9 +1,11 @@
 /** Asks the daemon what became of a session whose stream is over or could not be opened. */
+import { existsSync, readlinkSync } from 'node:fs'
 import { monotonicMs, pause } from '../../client/clock.ts'
 import type { Client } from '../../client/client.ts'
 import { ClientError, errorOf } from '../../client/errors.ts'
 import type { Session } from '../../client/methods.ts'
 import { Fault } from '../../protocol/fault.ts'
+import { resolveTarget } from '../target.ts'
 import { hasEnded, type Ending } from './ending.ts'
 import type { MenuFacts } from './menu.ts'
 
@@ -63,9 +65,39 @@ function lost(session: Session): Ending {
   }
 }
 
+/** A detached person is told how to come back; asking for the shortest way must not keep the shell waiting. */
+const HINT_MS = 500
+
+/** How to name a session in a command: by its name where that means this session alone, else by its id. */
+export async function targetOf(client: Client, id: string): Promise<string> {
+  try {
+    const options = { timeoutMs: HINT_MS }
+    const { name } = await client.call('session.inspect', id, options)
+    if (name === undefined || name.includes('/')) return id
+    return resolveTarget(name, await client.listSessions([], options)) === id ? shellWord(name) : id
+  } catch {
+    return id // no daemon, or another session has that name
+  }
+}
+
+const shellWord = (text: string): string =>
+  /^[\w.@%+:,][\w.@%+:,-]*$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`
+
+/** Where the program of a local session is now: the kernel knows, a shell need not report it. */
+export function currentDirectory({ pid, cwd }: Pick<Session, 'pid' | 'cwd'>): string {
+  try {
+    const found = readlinkSync(`/proc/${pid}/cwd`)
+    return existsSync(found) ? found : cwd
+  } catch {
+    return cwd // ended, or no such file system here
+  }
+}
+
 /** The menu's header. */
 export const factsOf = (session: Session): MenuFacts => ({
   name: session.name ?? session.id,
+  named: session.name,
+  cwd: session.cwd,
   host: 'local',
   project: session.project_label ?? session.project_id,
   branch: session.branch,

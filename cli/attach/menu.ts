@@ -1,5 +1,5 @@
 /** The session menu of Ctrl-\: what it shows and what its keys do. Pure. */
-import { clip, padEnd, safeLine, textWidth } from '../text.ts'
+import { clip, padEnd, safeLine, textWidth, wrap } from '../text.ts'
 
 export interface MenuFacts {
   readonly name: string
@@ -7,6 +7,9 @@ export interface MenuFacts {
   readonly project: string | undefined
   readonly branch: string | undefined
   readonly state: string
+  readonly cwd: string | undefined
+  /** The display name, which a new name is edited from. */
+  readonly named?: string | undefined
 }
 
 export type Menu =
@@ -21,8 +24,8 @@ export type MenuAction =
 export const FIRST: Menu = { view: 'choose' }
 const MAX_NAME_CHARS = 128
 
-/** One key in a menu: what is shown next, and what is to be done. */
-export function press(menu: Menu, key: string): { menu: Menu; action?: MenuAction } {
+/** One key in a menu: what is shown next, and what is to be done. `named` is the name the session has. */
+export function press(menu: Menu, key: string, named = ''): { menu: Menu; action?: MenuAction } {
   if (menu.view === 'rename') return pressInRename(menu.text, key)
   if (menu.view !== 'choose') return key === 'y' || key === 'Y' ? { menu, action: { do: menu.view } } : { menu: FIRST }
   switch (key.toLowerCase()) {
@@ -31,9 +34,9 @@ export function press(menu: Menu, key: string): { menu: Menu; action?: MenuActio
     case 't':
       return { menu: { view: 'terminate' } }
     case 'r':
-      return { menu: { view: 'rename', text: '' } }
+      return { menu: { view: 'rename', text: named } }
     case 'f':
-      return { menu: { view: 'choose', message: 'fork arrives with a later release' } }
+      return { menu: { view: 'choose', message: 'fork is not available in this release' } }
     case 'd':
       return { menu, action: { do: 'detach' } }
     case 'n':
@@ -51,6 +54,7 @@ function pressInRename(text: string, key: string): { menu: Menu; action?: MenuAc
   if (key === 'escape') return { menu: FIRST }
   if (key === 'enter')
     return text.trim() === '' ? { menu: FIRST } : { menu: FIRST, action: { do: 'rename', name: text.trim() } }
+  if (key === 'clear') return { menu: { view: 'rename', text: '' } }
   if (key === 'backspace') return { menu: { view: 'rename', text: [...text].slice(0, -1).join('') } }
   return { menu: { view: 'rename', text: [...key].length === 1 && text.length < MAX_NAME_CHARS ? text + key : text } }
 }
@@ -62,7 +66,11 @@ const NAMED: Readonly<Record<number, string>> = {
   27: 'escape',
   127: 'backspace',
   8: 'backspace',
+  21: 'clear',
 }
+
+const CONTROL = 4
+const LETTER_U = 117
 
 /** Keys in what a terminal sent; mouse and other reports, releases and key combinations mean nothing here. */
 export function keysIn(bytes: Uint8Array): string[] {
@@ -86,6 +94,7 @@ function kittyKey(parameters: string): string[] {
   const [bits = '1', event] = modifiers.split(':')
   if (event === '3' || code === undefined) return []
   const held = (Number(bits) - 1) & ~(64 | 128)
+  if (held === CONTROL && code === LETTER_U) return ['clear']
   if (held !== 0 && held !== 1) return []
   const named = NAMED[code]
   if (named !== undefined) return [named]
@@ -93,46 +102,66 @@ function kittyKey(parameters: string): string[] {
   return [held === 1 && !shifted ? character.toUpperCase() : character]
 }
 
+// `short` is for terminals without a row for each.
 const CHOICES = [
-  ['k', 'kill the program'],
-  ['t', 'terminate: kill it and remove the session'],
-  ['d', 'detach'],
-  ['n', 'new session in the same directory'],
-  ['r', 'rename'],
-  ['f', 'fork'],
-  ['Ctrl-\\', 'send Ctrl-\\ to the program'],
-  ['Esc', 'back'],
+  ['k', 'kill the program', 'kill'],
+  ['t', 'terminate: kill it and remove the session', 'terminate'],
+  ['d', 'detach', 'detach'],
+  ['n', 'new session in the same directory', 'new'],
+  ['r', 'rename', 'rename'],
+  ['Ctrl-\\', 'send Ctrl-\\ to the program', 'send it'],
+  ['Esc', 'back', 'back'],
 ] as const
 
-function body(menu: Menu): string[] {
+interface Layout {
+  readonly cols: number
+  readonly rows: number
+}
+
+function choices({ message }: Extract<Menu, { view: 'choose' }>, { cols, rows }: Layout): string[] {
+  const told = message === undefined ? [] : wrap(safeLine(message), cols)
+  const all = CHOICES.map(([key, what]) => `${key.padEnd(7)} ${what}`)
+  const roomy = [...all, ...(told.length > 0 ? ['', ...told] : [])]
+  if (roomy.length <= rows) return roomy
+  // The way back comes first: it is what must never be cut off.
+  const short = [...CHOICES].reverse().map(([key, , what]) => `${key} ${what}`.replaceAll(' ', '\u00a0'))
+  return [...wrap(short.join(' '), cols).map((it) => it.replaceAll('\u00a0', ' ')), ...told]
+}
+
+function question(text: string, { rows }: Layout): string[] {
+  return rows >= 4 ? [text, '', 'y  yes', 'any other key  no'] : [text, 'y yes, other keys no']
+}
+
+function body(menu: Menu, layout: Layout): string[] {
   switch (menu.view) {
     case 'kill':
-      return ['Kill the program of this session?', '', 'y  yes', 'any other key  no']
+      return question('Kill the program of this session?', layout)
     case 'terminate':
-      return ['Kill the program and remove the session?', '', 'y  yes', 'any other key  no']
+      return question('Kill the program and remove the session?', layout)
     case 'rename':
-      return ['New name, then Enter (Esc: back)', '', `> ${safeLine(menu.text)}`]
+      return ['New name, then Enter (Esc: back)', `> ${clip(safeLine(menu.text), layout.cols - 3, 'end')}`]
     case 'choose':
-      return [
-        ...CHOICES.map(([key, what]) => `${key.padEnd(7)} ${what}`),
-        ...(menu.message === undefined ? [] : ['', menu.message]),
-      ]
+      return choices(menu, layout)
   }
 }
 
 /** Paints the menu on a cleared screen. Only absolute positions and resets: margins of the program stay as they are. */
 export function paint(menu: Menu, facts: MenuFacts, cols: number, rows: number): string {
-  const head = [facts.name, facts.host, facts.project, facts.branch, facts.state]
+  const head = [facts.name, facts.host, facts.project, facts.branch, facts.state, facts.cwd]
     .filter((it) => it !== undefined)
     .map((it) => safeLine(it))
-  const width = Math.max(1, cols - 4)
-  const texts = [head.join(' · '), '', ...body(menu)].map((it) => clip(it, width)).slice(0, Math.max(1, rows - 2))
+  const width = Math.max(1, cols - 2)
+  const roomy = body(menu, { cols: width, rows: rows - 3 })
+  // The header goes before any key does.
+  const header = roomy.length + 2 < rows ? [head.join(' · '), ''] : roomy.length < rows ? [head.join(' · ')] : []
+  const texts = [...header, ...roomy].map((it) => clip(it, width)).slice(0, Math.max(1, rows))
   const inner = Math.max(...texts.map(textWidth))
   const left = Math.max(1, Math.floor((cols - inner) / 2))
   const top = Math.max(1, Math.floor((rows - texts.length) / 2))
-  const lines = texts.map(
-    (text, at) => `\x1b[${top + at};${left}H${at === 0 ? `\x1b[1m${text}\x1b[0m` : padEnd(text, inner)}`,
-  )
+  const lines = texts.map((text, at) => {
+    const shown = at === 0 && header.length > 0 ? `\x1b[1m${text}\x1b[0m` : padEnd(text, inner)
+    return `\x1b[${top + at};${left}H${shown}`
+  })
   const last = texts.at(-1) ?? ''
   const cursor =
     menu.view === 'rename' ? `\x1b[${top + texts.length - 1};${left + textWidth(last)}H\x1b[?25h` : '\x1b[?25l'

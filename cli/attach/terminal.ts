@@ -7,10 +7,16 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { ReadStream, WriteStream, isatty } from 'node:tty'
 import type { Readable } from 'node:stream'
 import { after, monotonicMs } from '../../client/clock.ts'
+import { faults } from '../errors.ts'
 import { OutputClosed, writeAll } from '../out.ts'
-import { RESET } from './reset.ts'
+import { resetFrom } from './reset.ts'
+import { ScreenState } from './screen-state.ts'
 
-/** A terminal that stopped taking bytes is asked again this often; there is no event for it. */
+/**
+ * There is no event for a terminal that takes bytes again. One holds 4 kB and is mostly read at once, so it is asked in
+ * each turn of the loop for a moment, and then this often.
+ */
+const STALLED_SOON_MS = 1
 const STALLED_RETRY_MS = 4
 /** Last words may wait this long for a stalled terminal. */
 const RESTORE_MS = 1_000
@@ -27,10 +33,11 @@ export class Terminal {
   readonly #screen: WriteStream | undefined
   readonly #fd: number
   readonly #ownsFd: boolean
-  #rest: Buffer | undefined
+  #rest: Uint8Array | undefined
   #retry: Disposable | undefined
   #restored = false
   #painted = false
+  readonly #shown = new ScreenState()
   /** Called once what was held back is out. */
   onRoom: (() => void) | undefined
   /** The reader of our output is gone. */
@@ -55,6 +62,11 @@ export class Terminal {
   /** Reads the size again after SIGWINCH. */
   refreshSize(): void {
     ;(this.#screen as unknown as { _refreshSize?: () => void } | undefined)?._refreshSize?.()
+  }
+
+  /** Which screen is shown, and whether the cursor is, once all that was written is out. */
+  get shown(): { readonly alternate: boolean; readonly cursorShown: boolean } {
+    return this.#shown
   }
 
   /** Raw input; resolves when output is raw too and the picture may be painted. */
@@ -87,6 +99,7 @@ export class Terminal {
   /** Writes output; false when a stalled terminal holds it back, then `onRoom` is called. The bytes are copied if kept. */
   write(bytes: Uint8Array): boolean {
     this.#painted = true
+    if (this.#screen !== undefined) this.#shown.push(bytes)
     if (this.#rest !== undefined) {
       this.#rest = Buffer.concat([this.#rest, bytes])
       return false
@@ -103,11 +116,13 @@ export class Terminal {
     if (this.#restored) return
     this.#restored = true
     this.#retry?.[Symbol.dispose]()
-    if (this.interactive) {
-      // What a stalled terminal did not take is stale by now; the reset begins by cancelling what it cut.
-      if (this.#painted) this.#writeLast(`${RESET}\r\n`)
-      ;(this.#input as ReadStream).setRawMode(false)
-    } else if (this.#rest !== undefined) this.#writeLast(this.#rest)
+    // What a stalled terminal did not take is stale by now; the reset begins by cancelling what it cut.
+    const stalled = this.interactive && this.#rest !== undefined
+    if (this.#rest !== undefined && !stalled) this.#writeLast(this.#rest)
+    // A pipe gets what the session wrote and nothing of ours.
+    if (this.#screen !== undefined && this.#painted)
+      this.#writeLast(resetFrom({ alternate: this.#shown.alternate && !stalled }))
+    if (this.interactive) (this.#input as ReadStream).setRawMode(false)
     if (this.#ownsFd) closeSync(this.#fd)
   }
 
@@ -128,20 +143,27 @@ export class Terminal {
     return undefined
   }
 
-  #wait(): void {
-    this.#retry = after(STALLED_RETRY_MS, () => {
-      const left = this.#push(this.#rest ?? Buffer.alloc(0))
-      this.#rest = left === undefined ? undefined : Buffer.from(left)
-      if (this.#rest !== undefined) this.#wait()
-      else this.onRoom?.()
-    })
+  #wait(sinceMs = monotonicMs()): void {
+    const again = (): void => {
+      const before = this.#rest ?? Buffer.alloc(0)
+      const left = this.#push(before)
+      this.#rest = left
+      if (left === undefined) this.onRoom?.()
+      else this.#wait(left.length < before.length ? undefined : sinceMs)
+    }
+    this.#retry = monotonicMs() - sinceMs < STALLED_SOON_MS ? soon(again) : after(STALLED_RETRY_MS, again)
   }
 
-  #writeLast(text: string | Buffer): void {
+  #writeLast(text: string | Uint8Array): void {
     const end = monotonicMs() + RESTORE_MS
     let left: Uint8Array | undefined = Buffer.from(text)
     while (left !== undefined && monotonicMs() < end) left = this.#push(left)
   }
+}
+
+function soon(run: () => void): Disposable {
+  const turn = setImmediate(run)
+  return { [Symbol.dispose]: () => clearImmediate(turn) }
 }
 
 /** The terminal behind descriptor 1 with a status of its own: not blocking there would not block the shell's too. */
@@ -167,6 +189,15 @@ function rawOutput(): Promise<void> {
     child.once('exit', () => resolve())
   })
 }
+
+/** A person at a terminal must see what is typed into. Throws cli_usage. */
+export function checkTerminal(): void {
+  if (isatty(0) && !isatty(1)) throw faults.cli_usage({ problem: NO_SCREEN })
+}
+
+const NO_SCREEN =
+  'attach shows a session on the terminal it is typed at, but standard output is not that terminal; ' +
+  'pohunek session output --follow prints into a file or a pipe'
 
 /** A line for the person, apart from the stream. */
 export function say(text: string): void {

@@ -28,10 +28,21 @@ export const EAGAIN = 11
 
 let loaded: Native | undefined
 
+/** koffi takes 5 to 8 ms to find out which of its files to load (measured); the usual one is asked for by name first. */
+function load(): Koffi {
+  // A CommonJS bundle has no import.meta.url, an ES module no __filename.
+  const require = createRequire(typeof __filename === 'string' ? __filename : import.meta.url)
+  const machine = `${process.platform}-${process.arch}`
+  try {
+    return require(`@koromix/koffi-${machine}/${machine.replace('-', '_')}/koffi.node`) as Koffi
+  } catch {
+    return require('koffi') as Koffi
+  }
+}
+
 export function native(): Native {
   if (loaded !== undefined) return loaded
-  // A CommonJS bundle has no import.meta.url, an ES module no __filename.
-  const koffi = createRequire(typeof __filename === 'string' ? __filename : import.meta.url)('koffi') as Koffi
+  const koffi = load()
   const c = koffi.load(null)
   loaded = {
     flock: c.func('flock', 'int', ['int', 'int']) as Call,

@@ -72,6 +72,19 @@ function directory(context: CommandContext, given: string | undefined): string |
   return context.resolvePath(context.cwd ?? '/', given)
 }
 
+// What a daemon without these plugins refuses by name.
+const NEEDS_WORKTREES = '(needs the worktrees plugin)'
+const NEEDS_DETECTION = '(needs the detection plugin)'
+
+/** Names need not be unique; whoever makes a second one should know that it no longer says which. */
+async function sharedName(context: CommandContext, id: string, name: string | undefined): Promise<readonly string[]> {
+  if (name === undefined) return []
+  const sessions = (await context.sessions([])) as readonly SessionInfo[]
+  return sessions.some((it) => it.name === name && it.id !== id)
+    ? ['warning: another session has this name; address it by id']
+    : []
+}
+
 export const sessionNew: Command = {
   path: ['session', 'new'],
   about: 'start a program in a new session',
@@ -82,10 +95,10 @@ export const sessionNew: Command = {
     { name: 'cwd', value: 'directory', about: 'start directory (default: the current one)' },
     { name: 'cols', value: 'n', integer: U16, about: 'columns (default 80)' },
     { name: 'rows', value: 'n', integer: U16, about: 'rows (default 24)' },
-    { name: 'project', value: 'ref', about: 'project id or label' },
-    { name: 'repo', value: 'directory', about: 'repository' },
-    { name: 'branch', value: 'name', about: 'work in a worktree of this branch' },
-    { name: 'base-branch', value: 'name', about: 'start of a new branch' },
+    { name: 'project', value: 'ref', about: `project id or label ${NEEDS_WORKTREES}` },
+    { name: 'repo', value: 'directory', about: `repository ${NEEDS_WORKTREES}` },
+    { name: 'branch', value: 'name', about: `work in a worktree of this branch ${NEEDS_WORKTREES}` },
+    { name: 'base-branch', value: 'name', about: `start of a new branch ${NEEDS_WORKTREES}` },
     { name: 'input', value: 'text', about: 'type this once the program is ready' },
     { name: 'input-stdin', aliases: ['stdin'], about: 'as --input, from standard input' },
     { name: 'meta', value: 'key=value', repeat: true, about: 'owner metadata' },
@@ -111,6 +124,7 @@ export const sessionNew: Command = {
     return nameProblem(input.value('name')) ?? pairsProblem('meta', input.values('meta'))
   },
   async run(context, input): Promise<Outcome> {
+    if (input.has('attach')) context.checkAttach()
     const text = input.has('input-stdin') ? await context.readInput() : input.value('input')
     const repo = input.value('repo')
     const elsewhere = repo !== undefined || input.has('project')
@@ -139,6 +153,7 @@ export const sessionNew: Command = {
     )
     if (input.has('attach')) return { ok: null, human: [], exitCode: await context.attach(info.id) }
     const warnings = (info.warnings ?? []).map((it) => ({ line: `warning (${it.kind}): ${it.message}` }))
+    const shared = input.has('json') ? [] : await sharedName(context, info.id, info.name)
     const unconfirmed = text !== undefined && info.applied_input !== true
     return {
       ok: withRuntimeId(info),
@@ -147,7 +162,7 @@ export const sessionNew: Command = {
         ...(info.worktree_path === undefined ? [] : [{ line: `worktree ${info.worktree_path}` }]),
         ...warnings,
       ],
-      ...(unconfirmed ? { notes: ['warning: the input could not be confirmed'] } : {}),
+      notes: [...(unconfirmed ? ['warning: the input could not be confirmed'] : []), ...shared],
     }
   },
 }
@@ -166,6 +181,7 @@ export const sessionList: Command = {
   flags: [
     JSON_FLAG,
     { name: 'quiet', short: 'q', about: 'ids only' },
+    { name: 'targets', about: 'ids, then the names that mean one session', hidden: true },
     { name: 'filter', value: 'key=value', repeat: true, about: 'state, activity, agent or id' },
     { name: 'meta-eq', value: 'key=value', repeat: true, about: 'metadata has this value' },
     { name: 'meta-has', value: 'key', repeat: true, about: 'metadata has this key' },
@@ -199,9 +215,20 @@ export const sessionList: Command = {
     ]
     const sessions = (await context.sessions(filters)) as readonly SessionInfo[]
     if (input.has('quiet')) return { ok: null, human: sessions.map((it) => ({ line: it.id })) }
+    if (input.has('targets')) return { ok: null, human: targetsOf(sessions).map((line) => ({ verbatim: `${line}\n` })) }
     const none = sessions.length === 0 ? { notes: ['no sessions; pohunek session new --attach starts one'] } : {}
     return { ok: sessions.map(withRuntimeId), human: listBlocks(sessions), ...none }
   },
+}
+
+/** What completion offers: a name that two sessions share, or that a target cannot spell, is left out. */
+function targetsOf(sessions: readonly SessionInfo[]): readonly string[] {
+  const ids = new Set(sessions.map((it) => it.id))
+  const names = sessions.flatMap((it) => it.name ?? [])
+  const usable = names.filter(
+    (it, at) => names.indexOf(it) === at && names.lastIndexOf(it) === at && !it.includes('/') && !ids.has(it),
+  )
+  return [...ids, ...usable]
 }
 
 /** A command that takes one session and nothing else but --json. */
@@ -255,7 +282,7 @@ export const sessionRemove = onSession(
 
 export const sessionInput = onSession(
   'input',
-  'type text and submit it',
+  'type text and press Enter',
   async (context, id, input) => {
     const text = input.has('stdin') ? await context.readInput() : (input.argument('text') ?? '')
     const until = input.values('until') as ('working' | 'blocked' | 'idle')[]
@@ -266,7 +293,7 @@ export const sessionInput = onSession(
     return { ok: withRuntimeId(ok), human: lines(`session ${id}: input accepted${activity}`) }
   },
   {
-    arguments: [target, { name: 'text', about: 'the text', optional: true }],
+    arguments: [target, { name: 'text', about: "the text; '' presses Enter alone", optional: true }],
     flags: [
       STDIN,
       {
@@ -274,9 +301,14 @@ export const sessionInput = onSession(
         value: 'activity',
         repeat: true,
         choices: ['working', 'blocked', 'idle'],
-        about: 'wait for this activity',
+        about: `wait for this activity ${NEEDS_DETECTION}`,
       },
-      { name: 'timeout', value: 'ms', integer: { minimum: 1, maximum: MAX_WAIT_MS }, about: 'bound of the wait' },
+      {
+        name: 'timeout',
+        value: 'ms',
+        integer: { minimum: 1, maximum: MAX_WAIT_MS },
+        about: `bound of the wait ${NEEDS_DETECTION}`,
+      },
       JSON_FLAG,
     ],
     exclusive: [['text', 'stdin']],
@@ -309,7 +341,7 @@ export const sessionRead = onSession(
         name: 'source',
         value: 'name',
         choices: ['visible', 'recent', 'recent_unwrapped', 'detection'],
-        about: 'what to read',
+        about: `what to read; detection ${NEEDS_DETECTION}`,
       },
       { name: 'lines', value: 'n', integer: { minimum: 1, maximum: MAX_READ_LINES }, about: 'newest lines' },
       { name: 'format', value: 'name', choices: ['text', 'ansi'], about: 'text or ansi' },
@@ -333,6 +365,10 @@ export const sessionOutput = onSession(
       max_bytes: input.integer('max-bytes') ?? DEFAULT_CLI_OUTPUT_BYTES,
       ...(input.has('wait-ms') ? { wait_ms: input.integer('wait-ms') } : {}),
     })
+    if (input.has('follow')) {
+      await context.follow(id, ok.start_offset)
+      return { ok: null, human: [] }
+    }
     return { ok: withRuntimeId(ok), human: [{ stream: Buffer.from(ok.data_base64, 'base64').toString('utf8') }] }
   },
   {
@@ -342,7 +378,12 @@ export const sessionOutput = onSession(
       { name: 'after-offset', value: 'n', about: 'from this offset' },
       { name: 'max-bytes', value: 'n', integer: { minimum: 1, maximum: MAX_OUTPUT_BYTES }, about: 'at most this much' },
       { name: 'wait-ms', value: 'ms', integer: { minimum: 1, maximum: MAX_WAIT_MS }, about: 'wait for more' },
+      { name: 'follow', short: 'f', about: 'go on with what comes, until the program ended' },
       JSON_FLAG,
+    ],
+    exclusive: [
+      ['follow', 'json'],
+      ['follow', 'wait-ms'],
     ],
     check: (input) => {
       if (input.has('worker-instance-id') !== input.has('runtime-generation'))
@@ -410,7 +451,9 @@ export const sessionRename = onSession(
   async (context, id, input) => {
     const ok = await typed(context)('session.rename', { session_id: id, name: input.argument('name') ?? null })
     const { name } = ok.session
+    const notes = input.has('json') ? [] : await sharedName(context, id, name)
     return {
+      notes,
       ok: { session: withRuntimeId(ok.session) },
       human: lines(name === undefined ? `session ${id}: name cleared` : `session ${id}: renamed to "${name}"`),
     }

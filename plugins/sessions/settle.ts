@@ -75,7 +75,7 @@ async function takeWorker(
       if (session.intent === 'run') host.registry.move(session, 'adopted')
       else {
         host.registry.move(session, 'link_lost', {
-          reason: 'runtime_supervision_unavailable',
+          reason: openReason(session),
           problem: `an interrupted operation is to ${session.intent} it`,
           event: 'session_updated',
         })
@@ -85,6 +85,10 @@ async function takeWorker(
       if (session.intent === 'run') keeper.reconnected(session)
   }
 }
+
+/** What kept the operation open before stays its reason: each is told once, not again with every try. */
+const openReason = ({ phase, info }: Session): string =>
+  (phase === 'unreachable' ? info.runtime?.loss_reason : undefined) ?? 'runtime_supervision_unavailable'
 
 /** The worker is gone, or holds a runtime it could not end: told once what it left is dealt with and its job forgotten. */
 async function lost(host: Host, session: Session, patience: Patience): Promise<void> {

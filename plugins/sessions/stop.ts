@@ -95,9 +95,8 @@ async function stopConflict(host: Host, session: Session, settle: Settle): Promi
 }
 
 /**
- * Throws unless the journal names the recorded worker and the supervised job is that worker's: session_runtime_conflict
- * is the caller's, runtime_supervision_ambiguous, runtime_supervision_unavailable, runtime_identity_mismatch. Changes
- * nothing.
+ * Throws unless the journal names the recorded worker and the supervised job is that worker's. Changes nothing.
+ * Faults: runtime_identity_mismatch, runtime_supervision_ambiguous, runtime_supervision_unavailable.
  */
 export async function proveRecorded(host: Host, session: Session): Promise<void> {
   const { id } = session

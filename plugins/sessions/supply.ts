@@ -48,17 +48,29 @@ export interface SupplyOptions {
 
 /** A refill waits this long after a create, so that the new program's start has the machine for itself. */
 const REFILL_AFTER_MS = 50
+/** So long after a create found no worker and none coming, twice as many spares are kept: creates come in bursts. */
+const BURST_MS = 30_000
 /** More spares than this dying within the window stop refilling until the window has passed. */
 const BUDGET = { max: 5, withinMs: 60_000 } as const
 /** A spare that died is retired at once; nothing in it is worth a grace. */
 const RETIRE_GRACE_MS = 200
 
+/** A spare that is being started. */
+interface Coming {
+  /** A create waits for it; it will not be kept. */
+  awaited: boolean
+  /** Undefined when it could not be started; never rejects. */
+  readonly spare: Promise<Spare | undefined>
+}
+
 export class Supply {
   readonly #options: SupplyOptions
   readonly #ready: Spare[] = []
+  readonly #coming = new Set<Coming>()
   readonly #deaths: number[] = []
-  #starting = 0
   #refill: Disposable | undefined
+  /** While creates came faster than spares. */
+  #burst: Disposable | undefined
   /** Starts and discards nobody else waits for. */
   readonly #leaving = new Set<Promise<void>>()
 
@@ -72,22 +84,25 @@ export class Supply {
     return this.#ready.length
   }
 
-  /** A worker for one new session: a spare that is alive, else a fresh one. Faults as Supervisor.start. */
+  /** A worker for one new session: a spare that is alive, one that is coming, else a fresh one. Faults as Supervisor.start. */
   async take(): Promise<Spare> {
     for (;;) {
-      const spare = this.#ready.shift()
-      if (spare === undefined) return this.#start()
+      const spare = this.#ready.shift() ?? (await this.#next())
+      if (spare === undefined) {
+        this.#missed()
+        return this.#start()
+      }
       if (spare.link.alive) return spare
     }
   }
 
   /** Asks for spares again; cheap, returns at once. */
   refill(afterMs = REFILL_AFTER_MS): void {
-    const { scope, spares } = this.#options
-    if (scope.closed || this.#refill !== undefined || this.#ready.length + this.#starting >= spares) return
+    const { scope } = this.#options
+    if (scope.closed || this.#refill !== undefined || this.#ready.length + this.#coming.size >= this.#wanted) return
     this.#refill = scope.after(Math.max(afterMs, this.#pause()), 'refill spares', () => {
       this.#refill = undefined
-      this.#finishBeforeClose(this.#fill())
+      this.#fill()
     })
   }
 
@@ -99,28 +114,65 @@ export class Supply {
     await purgeFiles(this.#options.paths, spare.sessionId)
   }
 
-  async #fill(): Promise<void> {
-    if (this.#options.scope.closed) return
-    this.#starting++
+  get #wanted(): number {
+    return this.#options.spares * (this.#burst === undefined ? 1 : 2)
+  }
+
+  /** The spare that comes and nobody waits for yet: it is there sooner than one started now. */
+  async #next(): Promise<Spare | undefined> {
+    for (const coming of this.#coming) {
+      if (coming.awaited) continue
+      coming.awaited = true
+      return await coming.spare
+    }
+    return undefined
+  }
+
+  #missed(): void {
+    const { scope, spares } = this.#options
+    if (spares === 0 || scope.closed) return
+    this.#burst?.[Symbol.dispose]()
+    this.#burst = scope.after(BURST_MS, 'burst over', () => {
+      this.#burst = undefined
+      for (const spare of this.#ready.splice(spares)) this.#discardBehind(spare)
+    })
+  }
+
+  #fill(): void {
+    const coming: Coming = { awaited: false, spare: this.#startSpare() }
+    this.#coming.add(coming)
+    this.#finishBeforeClose(
+      coming.spare.then(async (spare) => {
+        this.#coming.delete(coming)
+        if (spare !== undefined && !coming.awaited) {
+          if (this.#options.scope.closed) return await this.discard(spare).catch(() => undefined)
+          this.#keep(spare)
+        }
+        this.refill()
+      }),
+    )
+  }
+
+  #keep(spare: Spare): void {
+    this.#ready.push(spare)
+    spare.link.attend(
+      () => undefined,
+      () => this.#died(spare),
+    )
+  }
+
+  async #startSpare(): Promise<Spare | undefined> {
     try {
-      const spare = await this.#start()
-      if (this.#options.scope.closed) return await this.discard(spare)
-      this.#ready.push(spare)
-      spare.link.attend(
-        () => undefined,
-        () => this.#died(spare),
-      )
+      return await this.#start()
     } catch (failure) {
-      if (this.#options.scope.closed) return
+      if (this.#options.scope.closed) return undefined
       this.#deaths.push(this.#options.clock.monotonic())
       this.#options.log.warn(
         { problem: failure instanceof Error ? failure.message : String(failure) },
         'no spare worker',
       )
-    } finally {
-      this.#starting--
+      return undefined
     }
-    this.refill()
   }
 
   #died(spare: Spare): void {
@@ -129,9 +181,13 @@ export class Supply {
     this.#ready.splice(at, 1)
     this.#deaths.push(this.#options.clock.monotonic())
     this.#options.log.warn({ session_id: spare.sessionId }, 'a spare worker ended')
+    this.#discardBehind(spare)
+    this.refill()
+  }
+
+  #discardBehind(spare: Spare): void {
     // What fails here is found as an ended job at the next start.
     this.#finishBeforeClose(this.discard(spare).catch(() => undefined))
-    this.refill()
   }
 
   #finishBeforeClose(work: Promise<void>): void {
@@ -225,6 +281,9 @@ async function openLink(options: {
   }
 }
 
+/** ECONNRESET: it ended between the connect and its accept. */
+const NOBODY_THERE = ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAGAIN']
+
 /** The socket is not there or nobody accepts on it. */
 export const isConnectFailure = (failure: unknown): boolean =>
-  failure instanceof Error && 'code' in failure && ['ENOENT', 'ECONNREFUSED', 'EAGAIN'].includes(String(failure.code))
+  failure instanceof Error && 'code' in failure && NOBODY_THERE.includes(String(failure.code))

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { DEFAULTS, nextAttempt, parseAttachConfig } from '../../cli/attach/config.ts'
 import { exitCodeOf, lineOf, type Ending } from '../../cli/attach/ending.ts'
-import { RESET } from '../../cli/attach/reset.ts'
+import { resetFrom } from '../../cli/attach/reset.ts'
 
 describe('attach.conf', () => {
   test('the contract’s keys', () => {
@@ -53,7 +53,7 @@ describe('FC-3d17: exit codes of attach', () => {
   })
 })
 
-test('FC-75bf: the reset names every mode that outlives a program', () => {
+test.each([true, false])('FC-75bf: the reset names every mode that outlives a program (alternate: %s)', (alternate) => {
   for (const part of [
     '\x1b[<u',
     '\x1b[>4;0m',
@@ -73,6 +73,6 @@ test('FC-75bf: the reset names every mode that outlives a program', () => {
     '\x1b[0m',
     '?2026l',
   ]) {
-    expect(RESET).toContain(part)
+    expect(resetFrom({ alternate })).toContain(part)
   }
 })

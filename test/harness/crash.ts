@@ -22,7 +22,7 @@ import type { Daemon } from './daemon.ts'
 import { carrying, programOf, runs, show } from './processes.ts'
 import { bin, makeRoots, REPOSITORY } from './roots.ts'
 import { until } from './wait.ts'
-import { Wire } from './wire.ts'
+import { Wire, type Answer } from './wire.ts'
 import { World, type WorldOptions } from './world.ts'
 
 const SOURCES = ['protocol', 'kernel', 'platform', 'plugins', 'worker', 'main', 'scripts', 'package-lock.json']
@@ -126,23 +126,28 @@ export class CrashWorld extends World {
     await until('the workers are gone', () => workers.every((it) => !runs(it.pid)))
   }
 
-  /** What is there of sessions the daemon does not list, and of writes nobody finished. */
+  /**
+   * What is there of sessions the daemon does not list, of programs it tells as over, and of writes nobody finished.
+   * An ended session may keep its worker for the last output.
+   */
   async strays(): Promise<string[]> {
-    const listed = new Set(((await this.call('session.list')) as { id: string }[]).map((it) => it.id))
-    const owner = (text: string): string | undefined => ID.exec(text)?.[0]
+    const listed = new Map(((await this.call('session.list')) as Answer[]).map((it) => [it.id as string, it]))
+    const owner = (text: string): Answer => listed.get(ID.exec(text)?.[0] ?? '')
     const files = (['runtime', 'state', 'cache'] as const).flatMap((root) =>
       this.files(root)
-        .filter((path) => {
-          const id = owner(path)
-          if (id === undefined) return /(^|\/)jobs\/.+/.test(path)
-          return !listed.has(id) || /\.tmp$|\.compacting$|(^|\/)\.[^/]+\.json\./.test(path)
-        })
+        .filter((path) =>
+          ID.test(path)
+            ? owner(path) === undefined || /\.tmp$|\.compacting$|(^|\/)\.[^/]+\.json\./.test(path)
+            : /(^|\/)jobs\/.+/.test(path),
+        )
         .map((path) => `${root}/${path}`),
     )
     const processes = carrying(this.roots.base).filter((it) => {
       if (programOf(it) === 'daemon') return it.pid !== this.daemon.pid
-      const id = owner(it.argv.join(' ')) ?? owner(markerOf(it.pid))
-      return id === undefined || !listed.has(id)
+      const state = (owner(it.argv.join(' ')) ?? owner(markerOf(it.pid)))?.runtime.state
+      return programOf(it) === 'worker'
+        ? state === undefined || state === 'lost'
+        : state === undefined || state === 'lost' || state === 'terminal'
     })
     return [...files, ...processes.map((it) => show([it]))]
   }
@@ -209,19 +214,21 @@ export function logOf(w: World): string {
   }
 }
 
-/** The user unprivileged parts run as: a process of root can hide nothing from root. */
-const NOBODY = 65_534
+/** Users nobody else runs processes as: what one test hides would keep the cleanup of another one open. */
+const FIRST_UID = 100_000
+let users = 0
 
 /**
- * Lets a world run without privileges: its roots belong to that user. Answers the uid to start the daemon with,
- * undefined when the test has none anyway, or in words why it is impossible.
+ * Lets a world run as a user of its own without privileges: its roots belong to that user from now on. Answers the uid
+ * to start the daemon with, or in words why it is impossible.
  */
-export function unprivileged(w: World): number | undefined | string {
-  if (process.geteuid?.() !== 0) return undefined
+export function unprivileged(w: World): number | string {
+  if (process.geteuid?.() !== 0) return 'only root can run the daemon as a user of its own'
   for (let at = join(REPOSITORY, 'dist'); at !== dirname(at); at = dirname(at))
     if ((statSync(at).mode & 0o001) === 0) return `${at} is closed to other users`
-  give(w.roots.base, NOBODY)
-  return NOBODY
+  const uid = FIRST_UID + (process.pid % 100_000) * 100 + (users++ % 100)
+  give(w.roots.base, uid)
+  return uid
 }
 
 function give(path: string, uid: number): void {

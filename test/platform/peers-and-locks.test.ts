@@ -99,7 +99,7 @@ test('a second daemon on any of the three roots is refused with the holder, and 
   const roots = (names: string[]) => {
     for (const name of names) mkdirSync(join(base, name), { recursive: true, mode: 0o700 })
     const [runtime, data, state] = names.map((name) => join(base, name)) as [string, string, string]
-    return { runtime, data, state }
+    return { runtime, data, state, config: join(base, 'c'), daemonSocket: join(runtime, 'daemon.sock') }
   }
   using _first = await lockRoots(roots(['r', 'd', 's']), lockFile)
   for (const names of [
@@ -110,7 +110,11 @@ test('a second daemon on any of the three roots is refused with the holder, and 
     const failure = await lockRoots(roots(names), lockFile).catch((it: unknown) => it)
     expect(failure).toMatchObject({ code: lockFaults.daemon_already_running.code, class: 'daemon' })
     expect((failure as Error).message).toContain(`pid ${process.pid}`)
+    // From another runtime root it is told where that daemon answers and how to get there.
+    const elsewhere = names[0] !== 'r'
+    expect((failure as Error).message.includes(join(base, 'r', 'daemon.sock'))).toBe(elsewhere)
+    expect((failure as { recover?: string }).recover?.includes('XDG_RUNTIME_DIR')).toBe(elsewhere)
   }
   using _other = await lockRoots(roots(['r2', 'd2', 's2']), lockFile)
-  expect(readFileSync(join(base, 'r2', 'daemon.lock'), 'utf8')).toBe(`${process.pid}\n`)
+  expect(readFileSync(join(base, 'r2', 'daemon.lock'), 'utf8').split('\n')[0]).toBe(String(process.pid))
 })

@@ -218,7 +218,7 @@ describe('lost with a process that cannot be looked into', () => {
   async function lostWithHidden(w: CrashWorld): Promise<{ session: Session; hidden: number } | string> {
     const uid = unprivileged(w)
     if (typeof uid === 'string') return uid
-    await w.startDying(undefined, uid === undefined ? {} : { uid })
+    await w.startDying(undefined, { uid })
     const told = join(w.roots.work, 'hidden')
     const session = await w.sh(`${hiding(told)}; echo ready; exec sleep 99`)
     await session.untilScreen('ready')
@@ -275,6 +275,27 @@ describe('lost with a process that cannot be looked into', () => {
       })
     },
   )
+
+  test('a stop that cannot prove the end fails, and the runtime is lost', { timeout: 60_000 }, async (context) => {
+    await inCrashWorld(context, async (w) => {
+      const uid = unprivileged(w)
+      if (typeof uid === 'string') return context.skip(uid)
+      await w.startDying(undefined, { uid })
+      const told = join(w.roots.work, 'hidden')
+      const session = await w.sh(`${hiding(told)}; echo ready; exec sleep 99`)
+      await session.untilScreen('ready')
+      expect((await refused(session.stop())).code).toBe('worker_operation_failed')
+      const info = await becomes(session, 'lost')
+      expect(info).toMatchObject({
+        state: 'failed',
+        runtime: { loss_reason: 'runtime_lost_cleanup_unconfirmed' },
+      })
+      expect(info.exit_code).toBeUndefined()
+      const hidden = Number(readFileSync(told, 'utf8'))
+      expect([runs(hidden), runs(session.pid)]).toEqual([true, false])
+      process.kill(hidden, 'SIGKILL')
+    })
+  })
 
   test('does not keep the cleanup of a younger worker open', { timeout: 90_000 }, async (context) => {
     await inCrashWorld(context, async (w) => {

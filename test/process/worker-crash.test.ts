@@ -223,7 +223,7 @@ describe.concurrent('while the end cannot be proven', () => {
     await inCrashWorld(context, async (w) => {
       const uid = unprivileged(w)
       if (typeof uid === 'string') return context.skip(uid)
-      await w.startDying(undefined, uid === undefined ? {} : { uid })
+      await w.startDying(undefined, { uid })
       w.workersDieAt(at)
       const told = join(w.roots.work, 'hidden')
       const session = await w.sh(`${hiding(told)}; exit 7`)

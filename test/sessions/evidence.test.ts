@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../kernel/index.ts'
 import { Scope } from '../../kernel/scope.ts'
+import { pinnedProcesses } from '../../platform/index.ts'
 import { WorkerLink } from '../../plugins/sessions/worker-link.ts'
 import { look, runs } from '../harness/processes.ts'
 import { refused, type Session } from '../harness/session.ts'
@@ -301,6 +302,31 @@ describe('a runtime its journal does not name', () => {
     await ended(other)
     expect(await session.remove()).toMatchObject({ removed: true })
   })
+})
+
+test('at most 64 processes that cannot be read are accepted, eight are named; a refusal deletes nothing', async () => {
+  let count = 0
+  const hidden = (): { pid: number; startIdentity: string; command: string }[] =>
+    Array.from({ length: count }, (_, n) => ({ pid: 5_000_000 + n, startIdentity: String(n), command: 'a\u001bb' }))
+  const processes = { ...pinnedProcesses, findMarked: () => ({ marked: [], unreadable: hidden() }) }
+  const it = await station({ edges: { processes }, workers: { sweepGraceMs: 50 } })
+  const session = await it.sh('exit 0')
+  await session.ended()
+  const before = it.files('state').filter((path) => path.includes(session.id) && !path.includes('jobs/'))
+  count = 65
+  for (const method of ['session.remove', 'session.remove_accepting_unconfirmed']) {
+    const error = await refused(it.call(method, session.id))
+    expect(error.code).toBe('runtime_supervision_ambiguous')
+    expect(error.message.match(/pid \d+ \(start \d+, a\?b\)/g)).toHaveLength(8)
+    expect(error.message).toContain('and 57 more')
+  }
+  expect(it.files('state').filter((path) => path.includes(session.id) && !path.includes('jobs/'))).toEqual(before)
+  count = 64
+  expect((await refused(it.call('session.remove', session.id))).code).toBe('runtime_supervision_ambiguous')
+  const { accepted_unconfirmed_processes: accepted } = await it.call('session.remove_accepting_unconfirmed', session.id)
+  expect(accepted).toHaveLength(64)
+  expect(accepted[0]).toEqual({ pid: 5_000_000, start_identity: '0', command: 'a\\u001bb' })
+  expect(it.log.filter(({ level, fields }) => level === 'warn' && Number(fields['pid']) >= 5_000_000)).toHaveLength(64)
 })
 
 test('a worker whose lease somebody else holds is reconnecting until it is free', async () => {

@@ -1,20 +1,30 @@
 import type { Handler } from '../../../kernel/plugin.ts'
 import type contract from '../contract.ts'
 import { tracked, type Host } from '../host.ts'
+import { explainOwed } from '../interrupted.ts'
+import { isOver } from '../machine.ts'
 import { removeSession } from '../remove.ts'
+import type { Examine } from '../runtime.ts'
 
 type Remove = Handler<(typeof contract.methods)['session.remove']>
 
-export const remove = (host: Host): Remove => removal(host, false)
-export const removeAcceptingUnconfirmed = (host: Host): Remove => removal(host, true)
+export const remove = (host: Host, examine: Examine): Remove => removal(host, examine, false)
+export const removeAcceptingUnconfirmed = (host: Host, examine: Examine): Remove => removal(host, examine, true)
 
-function removal(host: Host, accept: boolean): Remove {
+function removal(host: Host, examine: Examine, accept: boolean): Remove {
   return async (id) => {
     const session = host.registry.get(id)
     const { stopped, accepted } = await tracked(
       host,
       session.enqueue(() => removeSession(host, session, accept)),
-    )
+    ).catch((failure: unknown) => {
+      // Its connection was given up on the way: what runs now has to be found out again.
+      if (!session.removed && session.intent === 'remove' && !isOver(session.phase)) {
+        explainOwed(host, session, failure)
+        examine(session)
+      }
+      throw failure
+    })
     return {
       removed: true,
       stopped,
