@@ -16,8 +16,8 @@ import { ScreenState } from './screen-state.ts'
  * There is no event for a terminal that takes bytes again. One holds 4 kB and is mostly read at once, so it is asked in
  * each turn of the loop for a moment, and then this often.
  */
-const STALLED_SOON_MS = 1
-const STALLED_RETRY_MS = 4
+const STALLED_SOON_MS = 2
+const STALLED_RETRY_MS = 2
 /** Last words may wait this long for a stalled terminal. */
 const RESTORE_MS = 1_000
 

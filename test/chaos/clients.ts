@@ -84,13 +84,17 @@ export async function attach(stage: Stage, subject: Subject, way: 'daemon' | 'di
   await endure(stage, `${way} attach to ${id}`, async (client) => {
     const view = new View(VIEW.cols, VIEW.rows)
     let over = false
-    const { stream, direct } = await client.attachRaw(id, { direct: way === 'direct' }, {
-      data: (chunk) => {
-        view.write(chunk)
-        return true
+    const { stream, direct } = await client.attachRaw(
+      id,
+      { direct: way === 'direct' },
+      {
+        data: (chunk) => {
+          view.write(chunk)
+          return true
+        },
+        end: () => void (over = true),
       },
-      end: () => void (over = true),
-    })
+    )
     stage.attached[direct ? 'direct' : 'daemon']++
     views.set(way, view)
     source.opened()
@@ -122,7 +126,12 @@ export async function meddle(stage: Stage, random: Random): Promise<void> {
     const does = random.between(0, 4)
     if (does === 0) {
       const all = await client.listSessions()
-      for (const it of subjects) checked(stage, it, all.find((one) => one.id === it.id))
+      for (const it of subjects)
+        checked(
+          stage,
+          it,
+          all.find((one) => one.id === it.id),
+        )
       if (all.length !== subjects.length) stage.violation(`${all.length} sessions are listed: ${JSON.stringify(all)}`)
     } else if (does === 1) checked(stage, subject, await client.call('session.inspect', subject.id))
     else if (does === 2) await client.call('session.screen', { session_id: subject.id })

@@ -29,7 +29,11 @@ export class Source {
 
   next(padding: number): Sent {
     const number = String(this.sent.length).padStart(6, '0')
-    const input: Sent = { text: `<${this.letter}${number}:${'p'.repeat(padding)}>`, stream: this.#stream, outcome: 'pending' }
+    const input: Sent = {
+      text: `<${this.letter}${number}:${'p'.repeat(padding)}>`,
+      stream: this.#stream,
+      outcome: 'pending',
+    }
     this.sent.push(input)
     return input
   }
@@ -73,7 +77,9 @@ export function findings(read: string, sources: readonly Source[]): Findings {
     const source = sources.find((it) => it.letter === letter)
     const torn = text === CR ? owed-- === 0 : source?.sent[Number(number)]?.text !== text
     if (text === undefined || torn) {
-      problems.push(`byte ${at} of the input is torn: ${JSON.stringify(read.slice(Math.max(0, at - CONTEXT), at + CONTEXT))}`)
+      problems.push(
+        `byte ${at} of the input is torn: ${JSON.stringify(read.slice(Math.max(0, at - CONTEXT), at + CONTEXT))}`,
+      )
       break
     }
     if (text === CR) continue
@@ -99,7 +105,8 @@ function judged({ letter, sent }: Source, arrived: readonly number[]): string[] 
       if (missing?.stream === stream)
         problems.push(`${letter}${number} arrived, ${letter}${missing.number} before it on the same connection did not`)
     } else {
-      if (outcome === 'accepted' || outcome === 'pending') problems.push(`${letter}${number} (${outcome}) did not arrive`)
+      if (outcome === 'accepted' || outcome === 'pending')
+        problems.push(`${letter}${number} (${outcome}) did not arrive`)
       if (outcome !== 'refused' && missing?.stream !== stream) missing = { stream, number }
     }
   }

@@ -44,7 +44,8 @@ export class Subject {
 
   constructor(info: Session, directory: string) {
     const { worker_instance_id, runtime_generation } = info.runtime ?? {}
-    if (worker_instance_id === undefined || runtime_generation === undefined) throw new Error(`${info.id} has no runtime`)
+    if (worker_instance_id === undefined || runtime_generation === undefined)
+      throw new Error(`${info.id} has no runtime`)
     this.id = info.id
     this.pid = info.pid
     this.runtime = { worker_instance_id, runtime_generation }
@@ -77,7 +78,7 @@ export class Subject {
   async hold(): Promise<number> {
     const held = join(this.directory, 'held')
     writeFileSync(join(this.directory, 'hold'), '')
-    return await until(`the program of ${this.id} holds`, () => Number(readFileSync(held, 'utf8')) + 1) - 1
+    return Number(await until(`the program of ${this.id} holds`, () => readFileSync(held, 'utf8') || undefined))
   }
 
   release(): void {
