@@ -1,8 +1,10 @@
 /** The typed client: calls, subscriptions, attach and output of one local daemon. */
 import { AttachStream } from './attach-stream.ts'
 import { Caller, type ConnectOptions } from './caller.ts'
+import { ClientError } from './errors.ts'
 import type { Event, SessionOutput } from './methods.ts'
 import { openRaw, type RawStream, type RawTaker } from './raw-attach.ts'
+import { startDaemon } from './start.ts'
 import { V3, fromV3 } from './v3.ts'
 
 // session.output waits this long for more before it is asked again.
@@ -116,9 +118,26 @@ export class Client extends Caller {
   }
 }
 
-/** Connects to the local daemon. Throws ClientError daemon_unreachable when none answers; it never starts one. */
-export async function connect(options: ConnectOptions = {}): Promise<Client> {
+export interface StartOptions extends ConnectOptions {
+  /** Start a daemon when none answers, as the command line does; default false. */
+  readonly start?: boolean
+}
+
+/**
+ * Connects to the local daemon. Throws ClientError: daemon_unreachable when none answers (`recover` says what to do),
+ * daemon_spawn_failed when one was to be started and did not.
+ */
+export async function connect({ start = false, ...options }: StartOptions = {}): Promise<Client> {
   const client = new Client(options)
-  await client.connect()
+  try {
+    await client.connect()
+  } catch (failure) {
+    if (!(failure instanceof ClientError) || failure.code !== 'daemon_unreachable') throw failure
+    if (!start) throw new ClientError({ ...failure.toBody(), recover: RECOVER }, failure.cause)
+    await startDaemon(options.env ?? process.env)
+    await client.connect()
+  }
   return client
 }
+
+const RECOVER = 'pohunek daemon start --detach, or connect({ start: true })'

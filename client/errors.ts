@@ -14,6 +14,11 @@ const own = catalogue({
     say: (d: { socket: string; problem: string }) => `no daemon answers on ${d.socket}: ${d.problem}`,
     recover: 'pohunek daemon start',
   },
+  daemon_spawn_failed: {
+    class: 'daemon',
+    say: (d: { problem: string }) => d.problem,
+    recover: 'pohunek doctor',
+  },
   framing: {
     class: 'transport',
     say: (d: { problem: string }) => d.problem,

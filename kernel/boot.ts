@@ -42,6 +42,8 @@ export interface BootOptions {
   readonly paths: Paths
   readonly config: DaemonConfig
   readonly tables: RecordTables
+  /** Environment the daemon was started with. */
+  readonly env: Readonly<Record<string, string | undefined>>
   /** Reads the stores behind `tables`: runs after every setup, before the `load` hook. */
   readonly loadTables?: () => Promise<void>
   /** Hears every event from the first setup on. */
@@ -131,6 +133,7 @@ async function start(
     lifecycle,
     events,
     tables: options.tables,
+    env: options.env,
     daemonId: options.daemonId ?? `d-${ulid()}`,
     daemonVersion: options.daemonVersion,
     admit,

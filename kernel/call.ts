@@ -1,5 +1,5 @@
 import type { OriginMarkers } from '../protocol/envelope.ts'
-import { coreFaults, Fault } from '../protocol/fault.ts'
+import { coreFaults, type Fault } from '../protocol/fault.ts'
 import type { Call, Peer } from './plugin.ts'
 
 /** Who is calling, for the whole life of a connection. */
@@ -9,8 +9,7 @@ export interface Caller {
 }
 
 /** Why a call in flight was given up; handlers that wait reject with it. */
-export const clientGone = (): Fault =>
-  new Fault({ class: 'transport', code: 'framing', msg: 'the client closed the connection' })
+export const clientGone = (): Fault => coreFaults.framing({ problem: 'the client closed the connection' })
 export const shuttingDown = (): Fault => coreFaults.daemon_shutting_down({})
 
 /** One request's call. Its signal is made when somebody asks for it: most handlers never wait. */

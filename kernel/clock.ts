@@ -1,3 +1,5 @@
+export { delay } from '../platform/timing.ts'
+
 /** Time as a dependency. `setTimeout` and `setInterval` are used nowhere else. */
 export interface Clock {
   /** Wall time, milliseconds since the epoch: for stamps people read, never for deadlines. */
@@ -57,20 +59,4 @@ export function manualClock(start = 1_700_000_000_000): ManualClock {
       shift += ms
     },
   }
-}
-
-/** Resolves after `ms`, rejects with the signal's reason when it aborts first. */
-export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason as Error)
-    const timer = clock.after(ms, () => {
-      signal?.removeEventListener('abort', abort)
-      resolve()
-    })
-    const abort = (): void => {
-      timer[Symbol.dispose]()
-      reject(signal?.reason as Error)
-    }
-    signal?.addEventListener('abort', abort, { once: true })
-  })
 }

@@ -43,8 +43,6 @@ export interface DaemonConfig {
     readonly writeStallTimeoutMs: number
   }
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
-  /** Raw TOML tables of plugins, by plugin name; each plugin validates its own. */
-  readonly plugins: Readonly<Record<string, unknown>>
 }
 
 export const configFaults = catalogue({
@@ -78,11 +76,7 @@ const directory = v.pipe(
 
 const File = v.strictObject({
   supervisor: v.optional(v.strictObject({ kind: v.optional(v.picklist(['auto', 'detached', 'systemd']), 'auto') }), {}),
-  // Beside `without`, each sub-table belongs to the plugin of its name, which validates it.
-  plugins: v.optional(
-    v.objectWithRest({ without: v.optional(v.array(pluginName), []) }, v.record(v.string(), v.unknown())),
-    {},
-  ),
+  plugins: v.optional(v.strictObject({ without: v.optional(v.array(pluginName), []) }), {}),
   workers: v.optional(
     v.strictObject({
       spares: whole(0, MAX_SPARES, 1),
@@ -132,10 +126,9 @@ export function parseConfig(text: string, file: string): DaemonConfig {
     throw configFaults.config_invalid({ file, line: lineOf(text, path), key: path.join('.') || undefined, problem })
   }
   const { supervisor, plugins, workers, environment, input, log } = parsed.output
-  const { without, ...tables } = plugins
   return {
     supervisor: supervisor.kind,
-    without,
+    without: plugins.without,
     workers: {
       spares: workers.spares,
       outputHistoryBytes: workers.output_history_bytes,
@@ -151,7 +144,6 @@ export function parseConfig(text: string, file: string): DaemonConfig {
       writeStallTimeoutMs: input.write_stall_timeout_ms,
     },
     logLevel: log.level,
-    plugins: tables,
   }
 }
 

@@ -1,15 +1,15 @@
 /** One request from decoded envelope to response line (contract/protocol.md §4). The only place a throw meets the wire. */
-import { randomBytes } from 'node:crypto'
 import * as v from 'valibot'
 import type { AsyncSeriesHook } from 'tapable'
 import type { Contract, Method } from '../protocol/contract.ts'
 import { encodeErr, encodeOk, type Request } from '../protocol/envelope.ts'
 import { coreFaults, Fault } from '../protocol/fault.ts'
 import { MIN_PROTOCOL_VERSION } from '../protocol/version.ts'
-import { downgradeResult, upgradeParams, V3, V3_MISSING_METHODS } from '../protocol/window/v3.ts'
+import { downgradeResult, upgradeParams, V3 } from '../protocol/window/v3.ts'
 import type { RequestCall } from './call.ts'
 import type { Clock } from './clock.ts'
 import { TapFailure } from './hooks.ts'
+import { asIncident } from './incident.ts'
 import { parseParams, problemIn } from './params.ts'
 import type { Log } from './log.ts'
 import type { AdmitRequest, ErasedSetup } from './plugin.ts'
@@ -28,16 +28,6 @@ export interface DispatcherOptions {
   /** Tests and development: results must match the contract, and a method may raise only the faults it lists. */
   readonly checked: boolean
 }
-
-const localOnly = (method: string): Fault =>
-  new Fault({
-    class: 'daemon',
-    code: 'local_only_method',
-    msg: `${method} is served on the local socket only`,
-    recover: 'run it on that host',
-  })
-// Beside coreFaults: what dispatch itself raises, and what a lifecycle guard may raise for any method.
-const ALWAYS_ALLOWED = new Set([...Object.keys(coreFaults), 'local_only_method', 'serialize_failed', 'framing'])
 
 export class Dispatcher {
   readonly #options: DispatcherOptions
@@ -91,7 +81,7 @@ export class Dispatcher {
     const bound = this.#methods.get(method)
     if (bound === undefined || !isServed(bound, call.version)) throw coreFaults.method_not_found({ method })
     const { spec, handler } = bound
-    if (spec.localOnly === true && !call.local) throw localOnly(method)
+    if (spec.localOnly === true && !call.local) throw coreFaults.local_only_method({ method })
     const upgraded = call.version === V3 ? upgradeParams(method, params) : params
     const { admit } = this.#options
     // Not `isUsed`: an interceptor counts as use there.
@@ -110,20 +100,17 @@ export class Dispatcher {
     const cause = failure instanceof TapFailure && failure.cause instanceof Fault ? failure.cause : failure
     if (cause instanceof Fault && !(checked && this.#isUnlisted(cause, method))) return cause
     if (!(cause instanceof Fault) && call.givenUp !== undefined) return call.givenUp
-    const incident = `i-${randomBytes(5).toString('hex')}`
     const unlisted = cause instanceof Fault ? { unlisted: cause.code } : {}
-    log.error({ incident, method, id: call.requestId, err: cause, ...unlisted }, 'internal error')
-    return coreFaults.internal_error({ incident }, cause)
+    return asIncident(log, cause, { method, id: call.requestId, ...unlisted })
   }
 
   #isUnlisted(fault: Fault, method: string): boolean {
-    if (ALWAYS_ALLOWED.has(fault.code)) return false
+    if (Object.hasOwn(coreFaults, fault.code)) return false
     return !(this.#methods.get(method)?.spec.faults ?? []).some((listed) => listed.code === fault.code)
   }
 }
 
-const isServed = ({ name, spec }: BoundMethod, version: number): boolean =>
-  version >= (spec.since ?? MIN_PROTOCOL_VERSION) && !(version === V3 && V3_MISSING_METHODS.has(name))
+const isServed = ({ spec }: BoundMethod, version: number): boolean => version >= (spec.since ?? MIN_PROTOCOL_VERSION)
 
 function checkResult({ name, spec }: BoundMethod, result: unknown): void {
   const parsed = v.safeParse(spec.result, result, { abortEarly: true })

@@ -9,8 +9,6 @@ export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'> & { child(bi
 const MIB = 1_048_576
 /** <state>/logs/pohunekd.jsonl[.1-.7]: 256 MiB in total. */
 export const DAEMON_LOG_LIMITS = { maxFileBytes: 32 * MIB, maxFiles: 8 } as const
-/** <state>/logs/pohunek-session-<id>.jsonl[.1-.3]: 16 MiB a session. */
-export const SESSION_LOG_LIMITS = { maxFileBytes: 4 * MIB, maxFiles: 4 } as const
 
 export interface LogOptions {
   file: string
@@ -31,8 +29,6 @@ export interface OpenLog extends Disposable {
   readonly log: Log
   /** Events lost to a full disk or a refused rotation. */
   readonly lost: number
-  /** Every event is in the file when its call returns; this is for code written against either kind of destination. */
-  flush(): void
   close(): void
 }
 
@@ -71,7 +67,6 @@ export function openLog(options: LogOptions): OpenLog {
     get lost() {
       return file.lost
     },
-    flush: () => undefined,
     close,
     [Symbol.dispose]: close,
   }

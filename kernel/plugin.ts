@@ -92,6 +92,8 @@ export interface Kernel {
   readonly lifecycle: Lifecycle
   readonly events: EventBus
   readonly tables: RecordTables
+  /** Environment the daemon was started with. */
+  readonly env: Readonly<Record<string, string | undefined>>
   /** Fresh for every daemon process, `d-<ULID>`. */
   readonly daemonId: string
   readonly daemonVersion: string

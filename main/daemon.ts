@@ -61,6 +61,7 @@ export async function serve({ env, plugins, without = [], version, stop, ready }
     log,
     paths,
     config,
+    env,
     tables,
     loadTables: () => tables.load(),
     onEvent: ({ event, payload }) => events.append(event, payload),

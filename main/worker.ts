@@ -5,6 +5,7 @@ import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../kernel/clock.ts'
 import { crashPoint } from '../platform/crash-points.ts'
 import { closeInherited, processes, tellServiceManager } from '../platform/index.ts'
+import { READY_STATE, sessionLogName } from '../protocol/worker/files.ts'
 import { parseArguments, USAGE, type WorkerArguments } from '../worker/argv.ts'
 import { workerLog } from '../worker/log.ts'
 import { Worker } from '../worker/worker.ts'
@@ -30,7 +31,7 @@ async function main(): Promise<void> {
   // A hang-up of whoever started us is not our end; SIGTERM is.
   process.on('SIGHUP', () => {})
   const umask = process.umask(0o077)
-  const log = workerLog(join(args.stateRoot, 'logs', `pohunek-session-${args.sessionId}.jsonl`), {
+  const log = workerLog(join(args.stateRoot, 'logs', sessionLogName(args.sessionId)), {
     session: args.sessionId,
     generation: args.generation,
   })
@@ -52,9 +53,9 @@ async function main(): Promise<void> {
   process.chdir('/')
   crashPoint('worker.ready')
   // An older systemd cannot hand us its socket as the descriptor; then NOTIFY_SOCKET is set and the descriptor is not ours.
-  if (process.env['NOTIFY_SOCKET'] !== undefined) tellServiceManager(process.env, 'READY=1')
+  if (process.env['NOTIFY_SOCKET'] !== undefined) tellServiceManager(process.env, READY_STATE)
   else if (args.readyFd !== undefined) {
-    fs.writeSync(args.readyFd, 'READY=1\n')
+    fs.writeSync(args.readyFd, `${READY_STATE}\n`)
     fs.closeSync(args.readyFd)
   }
   crashPoint('worker.ready.told')

@@ -23,6 +23,8 @@ export interface Method<P extends Schema = Schema, R extends Schema = Schema> {
   readonly since?: number
   /** Served on the local socket only. */
   readonly localOnly?: boolean
+  /** False for a method that is right for a session whose runtime this daemon does not know. Default: true. */
+  readonly needsRuntime?: boolean
   /** Clients call it on a connection of its own when this says so for the params. */
   readonly dedicated?: (params: unknown) => boolean
   /** Refused when the caller's origin markers name `target` as its own session (contract/protocol.md §6). */
@@ -56,11 +58,3 @@ export type Result<M extends Method> = v.InferOutput<M['result']>
 export type ResultInput<M extends Method> = v.InferInput<M['result']>
 export type EventName<C extends Contract> = keyof C['events'] & string
 export type EventPayload<C extends Contract, E extends EventName<C>> = v.InferInput<C['events'][E]['payload']>
-
-/** Wire name → method, over several contracts: what a typed client is built on. */
-export type MethodMap<C extends Contract> = {
-  [K in C as keyof K['methods'] & string]: K['methods']
-}[string] extends infer _
-  ? UnionToIntersection<C['methods']>
-  : never
-type UnionToIntersection<U> = (U extends unknown ? (u: U) => void : never) extends (i: infer I) => void ? I : never

@@ -3,7 +3,7 @@
  * JSON rules beside the contract: a repeated key means its last value, numbers are IEEE doubles (an overflowing one is
  * infinite and so no integer), a byte order mark is not JSON, and nesting deeper than MAX_NESTING is refused unparsed.
  */
-import { coreFaults, Fault, type ErrorBody } from './fault.ts'
+import { coreFaults, type ErrorBody, type Fault } from './fault.ts'
 import { MAX_LINE_BYTES } from './limits.ts'
 import { CONTROL_CHARACTER, utf8Bytes } from './scalars.ts'
 import type { VersionRange } from './version.ts'
@@ -161,8 +161,7 @@ const bad = (problem: string): Fault => coreFaults.bad_request({ problem })
 const quote = (text: string): string => JSON.stringify(text.slice(0, 64))
 const clip = (text: string): string =>
   text.length <= MAX_MESSAGE_CHARS ? text : `${text.slice(0, MAX_MESSAGE_CHARS)}…`
-const serializeFailed = (problem: string, cause?: unknown): Fault =>
-  new Fault({ class: 'daemon', code: 'serialize_failed', msg: problem }, cause)
+const serializeFailed = (problem: string, cause?: unknown): Fault => coreFaults.serialize_failed({ problem }, cause)
 
 // A UTF-16 unit is at most three bytes of UTF-8, so most lines need no count. The newline is not part of the bound.
 const isTooLong = (line: string): boolean => line.length * 3 > MAX_LINE_BYTES && utf8Bytes(line) - 1 > MAX_LINE_BYTES

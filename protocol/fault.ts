@@ -95,4 +95,13 @@ export const coreFaults = /* @__PURE__ */ catalogue({
       `${d.method} on ${d.id} was refused: the caller runs inside that session`,
   },
   io_error: { class: 'runtime', say: (d: { what: string; problem: string }) => `${d.what}: ${d.problem}` },
+  /** An answer that is no JSON or does not fit one line. */
+  serialize_failed: { class: 'daemon', say: (d: { problem: string }) => d.problem },
+  local_only_method: {
+    class: 'daemon',
+    say: (d: { method: string }) => `${d.method} is served on the local socket only`,
+    recover: 'run it on that host',
+  },
+  /** Every broken stream of lines. */
+  framing: { class: 'transport', say: (d: { problem: string }) => d.problem },
 })

@@ -17,7 +17,6 @@ export const Dec = v.pipe(
   v.check((text) => BigInt(text) <= U64_MAX, 'over 2^64-1'),
 )
 export type Dec = v.InferOutput<typeof Dec>
-export const dec = (value: number | bigint): Dec => BigInt(value).toString()
 
 export const U16 = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535))
 export const U32 = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(4_294_967_295))
@@ -28,6 +27,15 @@ export const Timestamp = v.pipe(
   v.regex(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/, 'not an RFC 3339 time'),
   v.check((text) => !Number.isNaN(Date.parse(text)), 'not a time'),
 )
+/** A JSON object with `values` under free keys; `v.record` alone takes an array for one. */
+export const recordOf = <V extends v.GenericSchema>(values: V) =>
+  v.pipe(
+    v.custom<Record<string, v.InferInput<V>>>(
+      (it) => typeof it === 'object' && it !== null && !Array.isArray(it),
+      'not an object',
+    ),
+    v.record(v.string(), values),
+  )
 export const nonEmpty = v.pipe(v.string(), v.minLength(1))
 
 /** Opaque to clients. Daemon-issued ids are `s-<ULID>`; external ones `ext-<pid>`. */

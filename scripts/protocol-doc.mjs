@@ -67,6 +67,8 @@ function shape(schema, depth = 0) {
       return schema.options.map((it) => shape(it, Math.abs(depth) + 1)).join(' | ')
     case 'record':
       return `{[key]: ${shape(schema.value, Math.abs(depth) + 1)}}`
+    case 'custom':
+      return shape(schema.pipe.at(-1), depth)
     default: {
       const checks = (schema.pipe ?? []).filter((it) => it.kind === 'validation').map((it) => it.type)
       const minimum = (schema.pipe ?? []).find((it) => it.type === 'min_value')?.requirement

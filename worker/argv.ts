@@ -1,4 +1,6 @@
 /** Command line of `pohunek-sessiond`. */
+import { WORKER_FLAGS, type WorkerFlag } from '../protocol/worker/arguments.ts'
+
 export interface WorkerArguments {
   sessionId: string
   generation: string
@@ -16,28 +18,20 @@ export const USAGE =
   'usage: pohunek-sessiond --session-id ID --worker-generation N --daemon-socket-path PATH ' +
   '--control-socket-path PATH --state-root DIR [--ready-fd N] [--service-config PATH]'
 
-const FLAGS = [
-  'session-id',
-  'worker-generation',
-  'daemon-socket-path',
-  'control-socket-path',
-  'state-root',
-  'ready-fd',
-  'service-config',
-]
+const isFlag = (name: string): name is WorkerFlag => (WORKER_FLAGS as readonly string[]).includes(name)
 
 /** Pure. `--flag value` or `--flag=value`. Throws RangeError with what is wrong. */
 export function parseArguments(argv: readonly string[]): WorkerArguments {
-  const given = new Map<string, string>()
+  const given = new Map<WorkerFlag, string>()
   for (let at = 0; at < argv.length; at++) {
     const match = /^--([a-z-]+)(?:=(.*))?$/s.exec(argv[at] ?? '')
     const name = match?.[1]
-    if (name === undefined || !FLAGS.includes(name)) throw new RangeError(`unknown argument ${argv[at]}`)
+    if (name === undefined || !isFlag(name)) throw new RangeError(`unknown argument ${argv[at]}`)
     const value = match?.[2] ?? argv[++at]
     if (value === undefined || value === '') throw new RangeError(`--${name} needs a value`)
     given.set(name, value)
   }
-  const need = (name: string): string => {
+  const need = (name: WorkerFlag): string => {
     const value = given.get(name)
     if (value === undefined) throw new RangeError(`--${name} is missing`)
     return value
@@ -49,7 +43,7 @@ export function parseArguments(argv: readonly string[]): WorkerArguments {
   if (!/^[1-9]\d{0,18}$/.test(generation)) throw new RangeError('--worker-generation is not a positive number')
   const readyFd = given.get('ready-fd')
   if (readyFd !== undefined && !/^\d{1,6}$/.test(readyFd)) throw new RangeError('--ready-fd is not a descriptor number')
-  for (const name of ['daemon-socket-path', 'control-socket-path', 'state-root']) {
+  for (const name of ['daemon-socket-path', 'control-socket-path', 'state-root'] as const) {
     if (!need(name).startsWith('/')) throw new RangeError(`--${name} is not an absolute path`)
   }
   return {

@@ -8,8 +8,8 @@
 import type { Clock } from '../kernel/clock.ts'
 import { delay } from '../kernel/clock.ts'
 import type { ProcessIdentity, Processes } from '../platform/processes.ts'
+import { INSTANCE_MARKER } from '../protocol/worker/environment.ts'
 
-export const MARKER = 'POHUNEK_WORKER_INSTANCE_ID'
 const FIRST_POLL_MS = 5
 const MAX_POLL_MS = 50
 /** A process that survives SIGKILL this long hangs in the kernel. */
@@ -80,7 +80,7 @@ export class Ending {
 
   #left(): { living: ProcessIdentity[]; unreadable: (ProcessIdentity & { command: string })[] } {
     const { processes, runtimeId, worker } = this.#it
-    const found = processes.findMarked({ name: MARKER, value: runtimeId, since: worker })
+    const found = processes.findMarked({ name: INSTANCE_MARKER, value: runtimeId, since: worker })
     const living = new Map([...found.marked, ...this.#members()].map((it) => [key(it), it]))
     living.delete(key(worker))
     return { living: [...living.values()], unreadable: found.unreadable.filter((it) => !living.has(key(it))) }

@@ -5,12 +5,9 @@
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
 import { crashPoint } from '../platform/crash-points.ts'
+import type { JOURNAL_SCHEMA, JournalPhase } from '../protocol/worker/files.ts'
 import type { ChildExit, ProcessIdentity } from '../protocol/worker/messages.ts'
 import { WorkerFailure } from './failure.ts'
-
-export const JOURNAL_SCHEMA = 4
-
-export type JournalPhase = 'bootstrap' | 'starting' | 'live' | 'terminal' | 'never_initialized' | 'faulted'
 
 export interface Journal {
   schema_version: typeof JOURNAL_SCHEMA

@@ -6,9 +6,8 @@
 import * as fs from 'node:fs'
 import { dirname } from 'node:path'
 import { RotatingFile } from '../platform/rotating-file.ts'
+import { SESSION_LOG_LIMITS } from '../protocol/worker/files.ts'
 
-// Contract: 4 MiB each, `.1` to `.3` (kernel/log.ts states the same for its readers).
-const LIMITS = { maxFileBytes: 4 * 1_048_576, maxFiles: 4 }
 const LEVELS = { info: 30, warn: 40, error: 50 } as const
 
 export interface WorkerLog {
@@ -31,7 +30,7 @@ export function workerLog(file: string, bindings: Record<string, unknown>): Work
     }
     try {
       fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-      using family = new RotatingFile({ file, ...LIMITS })
+      using family = new RotatingFile({ file, ...SESSION_LOG_LIMITS })
       family.write(`${JSON.stringify(event)}\n`)
     } catch {
       // a full disk, or a log that is somebody else's: the session goes on without

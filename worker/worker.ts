@@ -11,6 +11,7 @@ import type { Clock } from '../kernel/clock.ts'
 import { Scope } from '../kernel/scope.ts'
 import { crashPoint } from '../platform/crash-points.ts'
 import type { Processes } from '../platform/processes.ts'
+import { JOURNAL_SCHEMA, type JournalPhase } from '../protocol/worker/files.ts'
 import type {
   Capability,
   ChildExit,
@@ -31,7 +32,7 @@ import { ControlSocket } from './control-socket.ts'
 import { Control } from './control.ts'
 import { confirmExec } from './exec-check.ts'
 import { WorkerFailure } from './failure.ts'
-import { JournalFile, JOURNAL_SCHEMA, outcomeOf, type Journal, type JournalPhase } from './journal.ts'
+import { JournalFile, outcomeOf, type Journal } from './journal.ts'
 import { checkLaunch } from './launch-check.ts'
 import { Leases, type Lease } from './lease.ts'
 import type { WorkerLog } from './log.ts'

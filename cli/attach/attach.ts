@@ -12,7 +12,7 @@ import { fail } from '../run.ts'
 import { clip, safeLine } from '../text.ts'
 import { loadAttachConfig, nextAttempt, type Reconnect } from './config.ts'
 import { EXIT_COULD_NOT_ATTACH, exitCodeOf, lineOf, type Ending } from './ending.ts'
-import { currentDirectory, factsOf, targetOf, whyOver, whyRefused } from './fate.ts'
+import { currentDirectory, factsOf, targetOf, usedRows, whyOver, whyRefused } from './fate.ts'
 import { KeyReader, type KeyEvent } from './keys.ts'
 import { FIRST, keysIn, paint, press, type Menu, type MenuAction, type MenuFacts } from './menu.ts'
 import { ROW_BELOW, SAME_ROW } from './reset.ts'
@@ -106,7 +106,7 @@ class AttachClient {
 
   async run(sessionId: string): Promise<{ ending: Ending; id: string }> {
     this.#id = sessionId
-    const restore = (): void => this.#terminal.restore()
+    const restore = (): void => this.#terminal.restore(this.#usedRows)
     process.once('exit', restore)
     process.once('uncaughtException', (failure) => {
       restore()
@@ -146,13 +146,13 @@ class AttachClient {
       const openedMs = monotonicMs()
       const ending = await Promise.race([left, over.then(() => this.#why())])
       if (ending !== 'interrupted') {
-        this.#close()
+        await this.#close(ending)
         return ending
       }
       over = watch()
       const failed = await Promise.race([left, this.#bringBack(monotonicMs() - openedMs >= STABLE_MS)])
       if (failed !== undefined) {
-        this.#close()
+        await this.#close(failed)
         return failed
       }
     }
@@ -273,6 +273,7 @@ class AttachClient {
 
   #take(chunk: Buffer): boolean {
     const phase = this.#phase
+    if (this.#over) return true
     if (phase.at !== 'menu') return this.#terminal.write(chunk)
     if (phase.bytes + chunk.length > MENU_BUFFER_BYTES) {
       phase.overflow = true
@@ -285,6 +286,7 @@ class AttachClient {
   }
 
   #typed(chunk: Buffer): void {
+    if (this.#over) return
     this.#hold?.[Symbol.dispose]()
     this.#hold = undefined
     // Without a terminal no key has a meaning: what a pipe carries belongs to the program.
@@ -347,13 +349,22 @@ class AttachClient {
   /** The row of our own below a still picture is there. */
   #noticed = false
 
-  #close(): void {
-    const phase = this.#phase
-    if (phase.at === 'menu') this.#frozenPicture(phase)
+  /** Shows what the menu covered and ends the stream. Until it is closed the session has the size it is shown at. */
+  async #close(ending: Ending): Promise<void> {
+    if (this.#phase.at === 'menu') this.#frozenPicture(this.#phase)
     this.#phase = { at: 'gap' }
+    if (ending.kind !== 'switch') {
+      this.#over = true
+      const size = this.#noticed ? undefined : this.#terminal.size
+      this.#usedRows = await usedRows(this.#client, this.#id, ending, size)
+    }
     this.#attachment?.stream.close()
     this.#sizes?.[Symbol.dispose]()
   }
+  /** Nothing more is shown and no key counts; only the terminal is still to be put back. */
+  #over = false
+  /** Rows of the picture that stay, where they are known. */
+  #usedRows: number | undefined
 
   /**
    * Needs nobody: on the normal screen the terminal's own alternate one takes the menu and gives the frozen picture

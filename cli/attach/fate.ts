@@ -68,6 +68,27 @@ function lost(session: Session): Ending {
 /** A detached person is told how to come back; asking for the shortest way must not keep the shell waiting. */
 const HINT_MS = 500
 
+/**
+ * Rows of the picture a session left on a terminal of `size`; undefined where nobody tells, or where the session's
+ * terminal was another one's.
+ */
+export async function usedRows(
+  client: Client,
+  id: string,
+  ending: Ending,
+  size: { readonly cols: number; readonly rows: number } | undefined,
+): Promise<number | undefined> {
+  if (size === undefined || (ending.kind !== 'detached' && ending.kind !== 'ended')) return undefined
+  try {
+    const screen = await client.call('session.screen', { session_id: id }, { timeoutMs: HINT_MS })
+    if (screen.alternate_screen || screen.dimensions.rows !== size.rows || screen.dimensions.cols !== size.cols)
+      return undefined
+    return screen.visible_lines.findLastIndex((it) => it.trimEnd() !== '') + 1
+  } catch {
+    return undefined // no daemon, or the session is gone
+  }
+}
+
 /** How to name a session in a command: by its name where that means this session alone, else by its id. */
 export async function targetOf(client: Client, id: string): Promise<string> {
   try {

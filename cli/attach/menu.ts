@@ -139,7 +139,10 @@ function body(menu: Menu, layout: Layout): string[] {
     case 'terminate':
       return question('Kill the program and remove the session?', layout)
     case 'rename':
-      return ['New name, then Enter (Esc: back)', `> ${clip(safeLine(menu.text), layout.cols - 3, 'end')}`]
+      return [
+        ...wrap('New name, then Enter (Esc: back)', layout.cols),
+        `> ${clip(safeLine(menu.text), layout.cols - 3, 'end')}`,
+      ]
     case 'choose':
       return choices(menu, layout)
   }

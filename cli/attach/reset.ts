@@ -34,14 +34,25 @@ const REST = [
 const BOTTOM = '\x1b[999;1H'
 const FRESH_LINE = '\r\n\x1b[K'
 
+export interface Left {
+  /** The program's full-screen picture is shown. */
+  readonly alternate: boolean
+  /** Rows of the picture that are used, where that is known. */
+  readonly usedRows?: number | undefined
+}
+
 /**
  * Resets the terminal and starts a fresh line below the session's picture: below its last row, since the program may
  * have left the cursor above what it wrote; below the cursor of the main screen when a full-screen program hid it.
  */
-export const resetFrom = (shown: { readonly alternate: boolean }): string =>
-  shown.alternate
-    ? [...MODES, ...LEAVE_ALTERNATE, ...REST, FRESH_LINE].join('')
-    : [...MODES, ...STAY_ON_MAIN, ...REST, BOTTOM, FRESH_LINE].join('')
+export function resetFrom({ alternate, usedRows }: Left): string {
+  const last = usedRows === undefined ? BOTTOM : `\x1b[${Math.max(1, usedRows)};1H`
+  return (
+    alternate
+      ? [...MODES, ...LEAVE_ALTERNATE, ...REST, FRESH_LINE]
+      : [...MODES, ...STAY_ON_MAIN, ...REST, last, FRESH_LINE]
+  ).join('')
+}
 
 /** Room for our own line below a picture that stands still: it moves up by one row, nothing of it is covered. */
 export const ROW_BELOW = `\x18\x1b\\\x1b[?6l\x1b[?69l\x1b[r\x1b[0m${BOTTOM}${FRESH_LINE}`

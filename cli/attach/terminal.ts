@@ -111,8 +111,8 @@ export class Terminal {
     return false
   }
 
-  /** Puts the terminal back; safe to call again and from an exit handler. */
-  restore(): void {
+  /** Puts the terminal back; safe to call again and from an exit handler. `usedRows` of the picture, where known. */
+  restore(usedRows?: number): void {
     if (this.#restored) return
     this.#restored = true
     this.#retry?.[Symbol.dispose]()
@@ -121,7 +121,9 @@ export class Terminal {
     if (this.#rest !== undefined && !stalled) this.#writeLast(this.#rest)
     // A pipe gets what the session wrote and nothing of ours.
     if (this.#screen !== undefined && this.#painted)
-      this.#writeLast(resetFrom({ alternate: this.#shown.alternate && !stalled }))
+      this.#writeLast(
+        resetFrom({ alternate: this.#shown.alternate && !stalled, usedRows: stalled ? undefined : usedRows }),
+      )
     if (this.interactive) (this.#input as ReadStream).setRawMode(false)
     if (this.#ownsFd) closeSync(this.#fd)
   }

@@ -15,10 +15,10 @@ import { PROTOCOL_VERSION, selectVersion, SUPPORTED_VERSIONS } from '../../proto
 import { clientGone, RequestCall, shuttingDown, type Caller } from '../call.ts'
 import type { Dispatcher } from '../dispatch.ts'
 import type { EventBus } from '../events.ts'
+import { asIncident } from '../incident.ts'
 import type { Log } from '../log.ts'
 import type { Peer, StreamHandler } from '../plugin.ts'
 import type { Scope } from '../scope.ts'
-import { connectionFaults } from './faults.ts'
 import type { ServerLimits } from './limits.ts'
 import { descriptorOf, isPeerGone } from './peer-link.ts'
 import { feed } from './subscription.ts'
@@ -167,7 +167,7 @@ export class Connection implements Caller {
       line = this.#splitter.next()
     } catch (failure) {
       if (!(failure instanceof LineTooLong)) throw failure
-      this.fail(connectionFaults.framing({ problem: `${failure.message}; the connection is closed` }))
+      this.fail(coreFaults.framing({ problem: `${failure.message}; the connection is closed` }))
       return
     }
     this.#isBusy = line !== undefined
@@ -262,8 +262,7 @@ export class Connection implements Caller {
         this.#mode = 'lines'
         return this.#onClose()
       }
-      if (!(failure instanceof Fault)) this.#options.log.error({ stream: key, err: failure }, 'a stream failed')
-      const fault = failure instanceof Fault ? failure : coreFaults.internal_error({ incident: 'of a stream' }, failure)
+      const fault = failure instanceof Fault ? failure : asIncident(this.#options.log, failure, { stream: key })
       this.#mode = 'lines'
       this.#splitter.push(head)
       this.#listen()

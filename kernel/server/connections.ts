@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { encodeErr, INVALID_REQUEST_ID } from '../../protocol/envelope.ts'
+import { coreFaults } from '../../protocol/fault.ts'
 import { PROTOCOL_VERSION } from '../../protocol/version.ts'
 import type { Clock } from '../clock.ts'
 import type { Scope } from '../scope.ts'
@@ -59,7 +60,7 @@ export class Connections {
     if (this.#open.size > limits.maxConnections / 2) {
       scope.after(limits.firstLineMs, 'first line', () => {
         if (connection.hasSpoken) return
-        connection.fail(connectionFaults.framing({ problem: `no complete line within ${limits.firstLineMs} ms` }))
+        connection.fail(coreFaults.framing({ problem: `no complete line within ${limits.firstLineMs} ms` }))
       })
     }
   }
@@ -90,7 +91,7 @@ export class Connections {
   #makeRoom(): boolean {
     for (const connection of this.#open) {
       if (connection.hasSpoken) continue
-      connection.fail(connectionFaults.framing({ problem: 'closed to make room: no complete line was sent' }))
+      connection.fail(coreFaults.framing({ problem: 'closed to make room: no complete line was sent' }))
       this.#open.delete(connection)
       return true
     }
@@ -103,7 +104,7 @@ export class Connections {
       const oldest = this.#oldestUnfinished()
       if (oldest === undefined) return
       oldest.fail(
-        connectionFaults.framing({ problem: 'closed: too many bytes of unfinished lines are held; send whole lines' }),
+        coreFaults.framing({ problem: 'closed: too many bytes of unfinished lines are held; send whole lines' }),
       )
     }
   }

@@ -1,8 +1,7 @@
 import { catalogue } from '../../protocol/fault.ts'
 
-/** What ends or refuses a connection. `framing` is the contract's code for every broken stream of lines. */
+/** What refuses a connection. */
 export const connectionFaults = catalogue({
-  framing: { class: 'transport', say: (d: { problem: string }) => d.problem },
   connection_limit_reached: {
     class: 'transport',
     say: (d: { max: number }) => `${d.max} connections are open already`,

@@ -54,24 +54,27 @@ export function feed({
 }
 
 // One encoding for all subscribers of a version.
-const encoded = new WeakMap<WireEvent, Map<number, string | Error | undefined>>()
+const encoded = new WeakMap<WireEvent, Map<number, string | Error>>()
 
 /** The line of an event for one version; undefined when that version is not sent it. */
 export function eventLine(event: WireEvent, version: number): string | Error | undefined {
   if (event.since > version) return undefined
   let lines = encoded.get(event)
   if (lines === undefined) {
-    lines = new Map<number, string | Error | undefined>()
+    lines = new Map<number, string | Error>()
     encoded.set(event, lines)
   }
-  if (!lines.has(version)) lines.set(version, encodeFor(event, version))
-  return lines.get(version)
+  let line = lines.get(version)
+  if (line === undefined) {
+    line = encodeFor(event, version)
+    lines.set(version, line)
+  }
+  return line
 }
 
-function encodeFor({ event, payload }: WireEvent, version: number): string | Error | undefined {
+function encodeFor({ event, payload }: WireEvent, version: number): string | Error {
   try {
-    const shaped = version === V3 ? downgradeEvent(event, payload) : payload
-    return shaped === undefined ? undefined : encodeEvent(version, event, shaped)
+    return encodeEvent(version, event, version === V3 ? downgradeEvent(event, payload) : payload)
   } catch (failure) {
     return failure instanceof Error ? failure : new Error(String(failure))
   }

@@ -9,6 +9,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import { WORKER_CONNECT_MS } from '../../protocol/limits.ts'
+import { READY_STATE } from '../../protocol/worker/files.ts'
 import { crashPoint } from '../crash-points.ts'
 import { platformFaults } from '../faults.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
@@ -144,7 +145,7 @@ export class DetachedSupervisor implements Supervisor {
         let told = ''
         pipe.on('data', (bytes: Buffer) => {
           told = (told + bytes.toString('latin1')).slice(0, 64)
-          if (told.startsWith('READY=1\n')) resolve()
+          if (told.startsWith(`${READY_STATE}\n`)) resolve()
         })
         pipe.on('error', () => undefined) // its end shows in the worker's exit or in the deadline
         const exited = (code: number | null, killer: string | null): void => {

@@ -16,7 +16,7 @@ import { Fault } from '../../protocol/fault.ts'
 import { platformFaults } from '../faults.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, Supervisor, WorkerJob } from '../supervisor.ts'
-import type { Timing } from '../timing.ts'
+import { pollUntil, type Timing } from '../timing.ts'
 import { JobFiles, type JobRecord } from './job-file.ts'
 import { ManagerRefusal, ManagerUnavailable, isRefusal } from './systemd-answers.ts'
 import { SystemdManager, type Job } from './systemd-bus.ts'
@@ -262,12 +262,11 @@ export class SystemdSupervisor implements Supervisor {
 
   /** A unit that ended is unloaded a moment later; until then its name is taken. */
   async #forgotten(name: string): Promise<void> {
-    const { clock } = this.#options
-    const end = clock.monotonic() + KILL_WAIT_MS
-    for (let pauseMs = 1; (await this.#systemd.unit(name)) !== undefined; pauseMs = Math.min(pauseMs * 2, 50)) {
-      if (clock.monotonic() > end) return
-      await new Promise<void>((resolve) => clock.after(pauseMs, resolve))
-    }
+    await pollUntil(
+      this.#options.clock,
+      KILL_WAIT_MS,
+      async () => (await this.#systemd.unit(name)) === undefined,
+    )
   }
 
   /** Joins the record with what the manager says. */

@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { contract, type Method } from '../../protocol/contract.ts'
 import { MAX_READ_LINES, MAX_WAIT_MS } from '../../protocol/limits.ts'
-import { Dec, Dimensions, Int, NoParams, SessionId, U16, U32, nonEmpty } from '../../protocol/scalars.ts'
+import { Dec, Dimensions, Int, NoParams, SessionId, U16, U32, nonEmpty, recordOf } from '../../protocol/scalars.ts'
 import { faults } from './faults.ts'
 import {
   AgentActivity,
@@ -64,6 +64,7 @@ const launch = [
   { code: 'runtime_not_installed', class: 'runtime' },
   { code: 'worker_exited_before_ready', class: 'runtime' },
   { code: 'worker_connect_failed', class: 'runtime' },
+  { code: 'worker_manager_unavailable', class: 'runtime' },
   { code: 'client_file_descriptors_exhausted', class: 'runtime' },
   { code: 'system_file_descriptors_exhausted', class: 'runtime' },
   { code: 'worker_socket_path_invalid', class: 'configuration' },
@@ -84,6 +85,7 @@ const removal = {
   effect: 'mutates',
   faults: [faults.session_not_found, faults.session_store_failed, ...ending],
   guard: guardBare,
+  needsRuntime: false,
 } as const satisfies Partial<Method>
 
 export default contract({
@@ -102,7 +104,7 @@ export default contract({
         branch: v.optional(v.string()),
         base_branch: v.optional(v.string()),
         input: v.optional(v.string()),
-        metadata: v.optional(v.record(v.string(), v.string())),
+        metadata: v.optional(recordOf(v.string())),
         /** Ours: accept the host's full start-up grace for initial input. */
         accept_startup_grace: v.optional(v.boolean()),
         /** Ours: the caller's PATH, tried when the daemon's own does not have the program. */
@@ -122,7 +124,10 @@ export default contract({
         faults.spawn_failed,
         faults.cwd_failed,
         faults.session_store_failed,
+        faults.session_not_found,
         faults.session_not_running,
+        faults.session_runtime_lost,
+        faults.session_runtime_conflict,
         faults.session_runtime_reconnecting,
         faults.session_terminal_unavailable,
         faults.worker_operation_failed,
@@ -163,6 +168,7 @@ export default contract({
       effect: 'mutates',
       faults: [faults.session_not_found, faults.session_external_read_only, faults.session_store_failed, ...ending],
       guard: guardBare,
+      needsRuntime: false,
     },
     'session.remove': {
       ...removal,
@@ -183,7 +189,7 @@ export default contract({
     },
     'session.set_metadata': {
       about: 'Sets owner metadata; null removes a key.',
-      params: v.object({ session_id: SessionId, metadata: v.record(v.string(), v.nullable(v.string())) }),
+      params: v.object({ session_id: SessionId, metadata: recordOf(v.nullable(v.string())) }),
       result: v.object({ session: SessionInfo }),
       effect: 'mutates',
       faults: [faults.session_not_found, faults.session_external_read_only, ...changing],
@@ -222,7 +228,13 @@ export default contract({
         direct: v.optional(v.object({ socket_path: v.string(), token: v.string() })),
       }),
       effect: 'mutates',
-      faults: [...unavailable, ...worker, faults.attach_self_feedback, faults.attach_snapshot_unsupported],
+      faults: [
+        ...unavailable,
+        ...worker,
+        faults.attach_self_feedback,
+        faults.attach_snapshot_unsupported,
+        faults.session_output_limit_exceeded,
+      ],
     },
     'session.detach': {
       about: 'Ends an attach stream. A typed stream failure is answered once as error.',

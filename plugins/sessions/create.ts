@@ -11,10 +11,11 @@ import { coreFaults, Fault } from '../../protocol/fault.ts'
 import { HOOK_PROTOCOL_VERSION, type Initialize, type ResponseOf } from '../../protocol/worker/messages.ts'
 import { WORKER_INITIALIZE_MS, WRITE_DEDUP_ENTRIES } from '../../protocol/limits.ts'
 import { PROTOCOL_VERSION } from '../../protocol/version.ts'
+import { environmentProblem } from '../../protocol/worker/environment.ts'
 import type { LaunchPlan } from './api.ts'
 import { faults } from './faults.ts'
 import type { Host } from './host.ts'
-import { baseEnvironment, environmentProblem, profileEnvironment, type Environment } from './launch-env.ts'
+import { baseEnvironment, profileEnvironment, type Environment } from './launch-env.ts'
 import { findProgram, type FoundProgram } from './program.ts'
 import type { SessionRecord } from './record.ts'
 import { message } from './registry.ts'
@@ -98,7 +99,12 @@ async function planned(host: Host, agent: string, cwd: string | undefined): Prom
     args: [],
     env: {},
     ...(cwd === undefined ? {} : { cwd }),
-    input: { bracketedPaste: false, submitDelayMs: 0, ready: 'grace', textPolicy: 'unrestricted' },
+    input: {
+      bracketedPaste: false,
+      submitDelayMs: host.kernel.config.input.submitDelayMs,
+      ready: 'grace',
+      textPolicy: 'unrestricted',
+    },
     capabilities: { resume: false, fork: false },
   }
   let plan: LaunchPlan
@@ -123,12 +129,12 @@ async function checkDirectory(cwd: string): Promise<void> {
 
 function environment(host: Host, launch: Launch, spare: Spare): { base: Environment; profile: Environment } {
   const base = baseEnvironment({
-    daemon: { ...host.env, ...(launch.program.searchPath === undefined ? {} : { PATH: launch.program.searchPath }) },
+    daemon: { ...host.kernel.env, ...(launch.program.searchPath === undefined ? {} : { PATH: launch.program.searchPath }) },
     allowlist: host.kernel.config.environment.allowlist,
     tmpdir: host.kernel.paths.sessionTmp(spare.sessionId),
   })
   const profile = profileEnvironment(launch.plan.env)
-  const problem = environmentProblem(base, profile)
+  const problem = environmentProblem({ ...base, ...profile })
   if (problem !== undefined) throw coreFaults.bad_request({ problem })
   return { base, profile }
 }

@@ -60,7 +60,6 @@ export const faults = catalogue({
     say: (d: Id & { problem: string }) => `the worker found is not the one recorded for ${d.id}: ${d.problem}`,
     recover: inspect,
   },
-  runtime_generation_exhausted: { class: 'runtime', say: (d: Id) => `session ${d.id} has no next worker generation` },
   attach_not_found: {
     class: 'runtime',
     say: (_: Record<string, never>) => 'no such attach stream',
@@ -102,7 +101,6 @@ export const faults = catalogue({
     recover: 'inspect the session before sending again',
   },
   worker_feature_unavailable: { class: 'runtime', say: (d: Id) => `the worker of ${d.id} cannot be observed` },
-  worker_runtime_fault: { class: 'runtime', say: (d: Id & { problem: string }) => `${d.id}: ${d.problem}` },
   worker_invalid_request: { class: 'runtime', say: (d: Id & { problem: string }) => `${d.id}: ${d.problem}` },
   worker_invalid_state: { class: 'runtime', say: (d: Id & { problem: string }) => `${d.id}: ${d.problem}` },
   session_input_rejected: { class: 'runtime', say: (d: { problem: string }) => d.problem },

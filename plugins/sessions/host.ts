@@ -24,8 +24,6 @@ export interface Host {
   readonly attachments: Attachments
   readonly hooks: SessionHooks
   readonly programs: ProgramSearch
-  /** Environment of the daemon; sessions get the allowed part of it. */
-  readonly env: Readonly<Record<string, string | undefined>>
   /** What the last reconciliation found, for session.runtime_inventory. */
   inventory: RuntimeInventoryEntry[]
   /** Transactions a stopping daemon waits for. */

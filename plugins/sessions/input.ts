@@ -1,6 +1,6 @@
 /** Writing to a session's terminal: one gate per session, typed outcomes, and the first prompt of a new session. */
 import { ulid } from 'ulid'
-import { delay } from '../../kernel/clock.ts'
+import { delay, type Clock } from '../../kernel/clock.ts'
 import { INPUT_SILENT_GRACE_MS } from '../../protocol/limits.ts'
 import type { TerminalSnapshot } from '../../protocol/worker/messages.ts'
 import { faults } from './faults.ts'
@@ -33,10 +33,7 @@ export async function sendInput(host: Host, session: Session, text: string): Pro
         deadlineMs,
       )
     } catch (failure) {
-      const fault = workerFault(session.id, failure, { write: true })
-      throw (fault as { code?: unknown }).code === 'worker_invalid_state'
-        ? faults.session_not_running({ id: session.id }, failure)
-        : fault
+      throw workerFault(session.id, failure, { write: true, invalidState: 'session_not_running' })
     }
   })
 }
@@ -56,26 +53,56 @@ export async function deliverInitialInput(
   await sendInput(host, session, text)
 }
 
-/** Two pictures this far apart that are the same make a prompt that waits for input. */
+/** A prompt that stays the same this long waits for input. */
 const SETTLED_MS = 100
 
 /** True once the program shows a prompt or enabled bracketed paste; false when the grace is over. Throws when it ended. */
 async function whenReady(host: Host, session: Session, graceMs: number): Promise<boolean> {
   const { clock } = host.kernel
-  const { signal } = host.scope
   const until = clock.monotonic() + graceMs
-  let last: TerminalSnapshot | undefined
+  using changes = new Changes(session, clock) // from before the first look: nothing is missed between two
+  let prompt: number | undefined
   for (;;) {
     session.running()
     const now = await snapshotOf(session)
     if (session.record.launch.input.ready !== 'screen_idle') {
       if (now.bracketed_paste) return true
-      if (last !== undefined && last.watermark === now.watermark && showsPrompt(now)) return true
+      if (prompt === now.watermark) return true
+      prompt = showsPrompt(now) ? now.watermark : undefined
     }
     const left = until - clock.monotonic()
     if (left <= 0) return false
-    last = now
-    await delay(clock, Math.min(SETTLED_MS, left), signal)
+    await changes.next(prompt === undefined ? left : Math.min(SETTLED_MS, left), host.scope.signal)
+  }
+}
+
+/** What the worker tells about a session since the last time somebody waited for it. */
+class Changes implements Disposable {
+  readonly #clock: Clock
+  readonly #watch: Disposable
+  #seen = false
+  #wake: (() => void) | undefined
+
+  constructor(session: Session, clock: Clock) {
+    this.#clock = clock
+    this.#watch = session.watch(() => {
+      this.#seen = true
+      this.#wake?.()
+    })
+  }
+
+  /** Resolves at the next change, at once when there was one already, or after `ms`. Rejects when the signal aborts. */
+  async next(ms: number, signal: AbortSignal): Promise<void> {
+    if (!this.#seen) {
+      const over = new AbortController()
+      this.#wake = () => over.abort()
+      await delay(this.#clock, ms, AbortSignal.any([signal, over.signal])).catch(() => signal.throwIfAborted())
+    }
+    this.#seen = false
+  }
+
+  [Symbol.dispose](): void {
+    this.#watch[Symbol.dispose]()
   }
 }
 

@@ -7,15 +7,15 @@ import { join } from 'node:path'
 import * as v from 'valibot'
 import { readPrivate } from '../../kernel/secure-files.ts'
 import type { ProcessIdentity } from '../../platform/processes.ts'
+import { JOURNAL_PHASES, JOURNAL_SCHEMA } from '../../protocol/worker/files.ts'
 import type { ChildExit } from '../../protocol/worker/messages.ts'
 
-const READABLE_SCHEMA = 4
 const MAX_JOURNAL_BYTES = 1_048_576
 const text = v.pipe(v.string(), v.minLength(1))
 const Nullish = <S extends v.GenericSchema>(schema: S) => v.optional(v.nullable(schema))
 
 const Journal = v.object({
-  schema_version: v.literal(READABLE_SCHEMA),
+  schema_version: v.literal(JOURNAL_SCHEMA),
   session_id: text,
   worker_id: text,
   generation: v.union([v.number(), v.string()]),
@@ -24,7 +24,7 @@ const Journal = v.object({
   worker_start_identity: v.string(),
   worker_version: Nullish(v.string()),
   boot_id: Nullish(v.string()),
-  phase: v.picklist(['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted']),
+  phase: v.picklist(JOURNAL_PHASES),
   outcome: Nullish(
     v.object({
       exit_code: Nullish(v.number()),

@@ -40,12 +40,9 @@ export async function snapshotOf(session: Session): Promise<TerminalSnapshot> {
 
 /** A connection lost while looking means that there is no terminal to look at, whatever becomes of the session. */
 function observed(session: Session, failure: unknown): unknown {
-  if (isConnectFailure(failure)) return faults.session_terminal_unavailable({ id: session.id }, failure)
-  const fault = workerFault(session.id, failure)
-  const code = (fault as { code?: unknown }).code
-  return code === 'session_runtime_reconnecting' || code === 'worker_invalid_state'
-    ? faults.session_terminal_unavailable({ id: session.id }, failure)
-    : fault
+  if (isConnectFailure(failure) || failure instanceof WorkerUnreachable)
+    return faults.session_terminal_unavailable({ id: session.id }, failure)
+  return workerFault(session.id, failure, { invalidState: 'session_terminal_unavailable' })
 }
 
 /** Throws session_output_limit_exceeded for a picture over the contract's bound. */

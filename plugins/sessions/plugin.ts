@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { chooseSupervisor, pinnedProcesses } from '../../platform/index.ts'
 import type { Processes } from '../../platform/processes.ts'
 import type { Supervisor } from '../../platform/supervisor.ts'
+import { sessionLogName } from '../../protocol/worker/files.ts'
 import { Adoption } from './adopt.ts'
 import { Sessions, type LaunchPlan, type SessionHooks, type SessionService } from './api.ts'
 import { Attachments } from './attach.ts'
@@ -38,26 +39,18 @@ import { workerProgram } from './worker-program.ts'
 
 /** What this plugin takes from outside the kernel. */
 export interface SessionEdges {
-  /** Environment of the daemon. */
-  readonly env: Readonly<Record<string, string | undefined>>
-  readonly worker: (this: void, env: SessionEdges['env']) => WorkerProgram
+  readonly worker: (this: void, env: Kernel['env']) => WorkerProgram
   readonly processes: Processes
-  readonly supervisor: (
-    this: void,
-    kernel: Kernel,
-    processes: Processes,
-    env: SessionEdges['env'],
-  ) => Supervisor | Promise<Supervisor>
+  readonly supervisor: (this: void, kernel: Kernel, processes: Processes) => Supervisor | Promise<Supervisor>
 }
 
 /** A stopping daemon gives transactions in flight this long; what is left is finished by the next start. */
 const DRAIN_MS = 5_000
 
 const defaults: SessionEdges = {
-  env: process.env,
   worker: workerProgram,
   processes: pinnedProcesses,
-  supervisor: ({ paths, clock, config, log }, processes, env) =>
+  supervisor: ({ paths, clock, config, log, env }, processes) =>
     chooseSupervisor({
       wanted: config.supervisor,
       env,
@@ -65,7 +58,7 @@ const defaults: SessionEdges = {
       runtime: paths.runtime,
       processes,
       clock,
-      workerLog: (id) => join(paths.logs, `pohunek-session-${id}.jsonl`),
+      workerLog: (id) => join(paths.logs, sessionLogName(id)),
       warn: (problem) => log.warn({ problem }, 'supervision of workers'),
     }),
 }
@@ -79,8 +72,8 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
       const { kernel, scope, log } = context
       const publish: Publish = (event, payload) => context.publish(event, payload)
       const edges = { ...defaults, ...given }
-      const { clock, config, paths, lifecycle } = kernel
-      const supervisor = scope.own('supervisor', await edges.supervisor(kernel, edges.processes, edges.env))
+      const { clock, config, paths, env, lifecycle } = kernel
+      const supervisor = scope.own('supervisor', await edges.supervisor(kernel, edges.processes))
       const registry = new Registry({
         table: kernel.tables.table(sessionTable),
         publish,
@@ -103,14 +96,13 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         supervisor,
         processes: edges.processes,
         hooks,
-        env: edges.env,
         inventory: [],
         retained: [],
         inFlight: new Set(),
         attachments: new Attachments(scope.child('attach'), publish),
         supply: new Supply({
           supervisor,
-          program: edges.worker(edges.env),
+          program: edges.worker(env),
           paths,
           daemonId: kernel.daemonId,
           clock,
@@ -120,8 +112,8 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         }),
         programs: {
           configured: config.environment.searchPath,
-          path: edges.env['PATH'],
-          login: loginPath(edges.env, clock, scope.signal, (problem) =>
+          path: env['PATH'],
+          login: loginPath(env, clock, scope.signal, (problem) =>
             log.warn({ problem }, 'the PATH of the login shell is not known'),
           ),
         },

@@ -3,8 +3,8 @@
  * effect, so a removal that was interrupted or refused half way is finished by the next one or the next start.
  */
 import { ulid } from 'ulid'
-import { delay } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
+import { pollUntil } from '../../platform/timing.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { recordedProcess } from './examine.ts'
 import { faults } from './faults.ts'
@@ -13,7 +13,7 @@ import { ofBoot, readJournals } from './journal.ts'
 import { isOver } from './machine.ts'
 import { purgeFiles } from './purge.ts'
 import { message } from './registry.ts'
-import { letGo } from './runtime.ts'
+import { forgetRetained, letGo } from './runtime.ts'
 import type { Session } from './session.ts'
 import { askStop, proveRecorded, sendStop } from './stop.ts'
 import { newPatience, sweepSession } from './sweep-session.ts'
@@ -76,8 +76,7 @@ async function tearDown(host: Host, session: Session, { accept, patience }: Remo
       'removed although this process may belong to the session',
     )
   }
-  const at = host.retained.indexOf(session)
-  if (at >= 0) host.retained.splice(at, 1)
+  forgetRetained(host, session)
   await purgeFiles(host.kernel.paths, session.id)
   crashPoint('purge.after')
   return { stopped, accepted: swept.unreadable }
@@ -136,17 +135,11 @@ async function retireJob(host: Host, session: Session): Promise<void> {
 }
 
 const LEAVES_MS = 1_000
-const LOOK_MS = 20
 
 async function hasLeft(host: Host, session: Session): Promise<boolean> {
   const recorded = recordedProcess(host, session)
-  const { clock } = host.kernel
-  const until = clock.monotonic() + LEAVES_MS
-  while (recorded !== undefined && host.processes.isRunning(recorded)) {
-    if (clock.monotonic() >= until) return false
-    await delay(clock, LOOK_MS, host.scope.signal)
-  }
-  return true
+  if (recorded === undefined) return true
+  return await pollUntil(host.kernel.clock, LEAVES_MS, () => !host.processes.isRunning(recorded), host.scope.signal)
 }
 
 function proveWorkersGone(host: Host, session: Session): void {

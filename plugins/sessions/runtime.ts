@@ -34,8 +34,7 @@ function take(host: Host, session: Session, event: WorkerEvent, examine: Examine
   switch (event.type) {
     case 'output_advanced':
     case 'terminal_changed':
-      for (const watcher of [...session.watchers]) watcher()
-      return
+      return session.changed()
     case 'child_exited':
       return programEnded(host, session, event.exit)
     case 'runtime_fault':
@@ -112,7 +111,7 @@ export function programEnded(host: Host, session: Session, exit: ChildExit): voi
   host.registry.move(session, 'child_exited', { event: 'session_updated', change: ended })
   session.recheck?.[Symbol.dispose]()
   session.recheck = undefined
-  for (const watcher of [...session.watchers]) watcher()
+  session.changed()
   if (requested) host.registry.tell(session, 'session_stopped')
   retain(host, session)
   host.hooks.ended.call(session.info)
@@ -128,10 +127,15 @@ export function retain(host: Host, session: Session): void {
   }
 }
 
+/** The worker of the session no longer counts among those kept. */
+export function forgetRetained({ retained }: Host, session: Session): void {
+  const at = retained.indexOf(session)
+  if (at >= 0) retained.splice(at, 1)
+}
+
 /** Lets the worker of an ended session go: its terminal is not readable any more. */
 export async function release(host: Host, session: Session): Promise<void> {
-  const at = host.retained.indexOf(session)
-  if (at >= 0) host.retained.splice(at, 1)
+  forgetRetained(host, session)
   await letGo(session)
   await session.disconnect()
   await retireEnded(host, session)
@@ -160,12 +164,11 @@ export async function retireEnded(host: Host, session: Session): Promise<void> {
 function connectionLost(host: Host, session: Session, examine: Examine): void {
   void session.disconnect()
   host.attachments.linkLost(session)
-  for (const watcher of [...session.watchers]) watcher()
+  session.changed()
   if (host.scope.closed || session.removed) return
   if (session.phase === 'ended') {
     // The worker's retention is over, or it was ended from outside: only its terminal is gone.
-    const at = host.retained.indexOf(session)
-    if (at >= 0) host.retained.splice(at, 1)
+    forgetRetained(host, session)
     void retireEnded(host, session)
     return
   }

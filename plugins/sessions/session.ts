@@ -35,8 +35,7 @@ export class Session {
   resizeSequence = 0
   /** Calls waiting for output of this session. */
   waiters = 0
-  /** Told when the worker reports output or a changed picture. */
-  readonly watchers = new Set<() => void>()
+  readonly #watchers = new Set<() => void>()
   /** A background look at a runtime that could not be reached; at most one. */
   recheck: Disposable | undefined
   /** Pause before the look after that one; undefined while nothing is open. */
@@ -89,6 +88,15 @@ export class Session {
   }
   get owed(): ReturnType<typeof owed> {
     return owed(this.intent, this.#phase)
+  }
+
+  /** Calls `watcher` whenever the terminal may show something else, the program ended or the connection is gone. */
+  watch(watcher: () => void): Disposable {
+    this.#watchers.add(watcher)
+    return { [Symbol.dispose]: () => void this.#watchers.delete(watcher) }
+  }
+  changed(): void {
+    for (const watcher of [...this.#watchers]) watcher()
   }
 
   /** Replaces the record; callers go through the registry, which stores and tells. */

@@ -124,7 +124,7 @@ async function lost(host: Host, session: Session, patience: Patience): Promise<v
   })
   crashPoint('lost.recorded')
   host.attachments.sessionGone(session)
-  for (const watcher of [...session.watchers]) watcher()
+  session.changed()
   host.hooks.ended.call(session.info)
 }
 

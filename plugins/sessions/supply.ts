@@ -13,6 +13,8 @@ import { WORKER_CONNECT_MS, WORKER_CONNECT_RETRY_MS, WORKER_INITIALIZE_MS } from
 import { platformFaults } from '../../platform/faults.ts'
 import type { ProcessIdentity } from '../../platform/processes.ts'
 import type { Supervisor, WorkerJob } from '../../platform/supervisor.ts'
+import { workerArguments } from '../../protocol/worker/arguments.ts'
+import { sessionLogName } from '../../protocol/worker/files.ts'
 import { purgeFiles } from './purge.ts'
 import { WorkerLink, WorkerUnreachable } from './worker-link.ts'
 
@@ -209,7 +211,7 @@ export class Supply {
     const spec = {
       ...job,
       executable: program.executable,
-      args: [...program.args, ...workerArguments(paths, job)],
+      args: [...program.args, ...commandLine(paths, job)],
       env: program.env,
     }
     const process = await supervisor.start(spec, scope.signal).catch(async (failure: unknown) => {
@@ -224,7 +226,7 @@ export class Supply {
         scope: mine,
         clock: this.#options.clock,
         ended: async () => (await supervisor.inspect(job)).state === 'ended',
-        log: join(paths.logs, `pohunek-session-${sessionId}.jsonl`),
+        log: join(paths.logs, sessionLogName(sessionId)),
       })
       return { sessionId, job, process, link, scope: mine }
     } catch (failure) {
@@ -241,18 +243,16 @@ export class Supply {
   }
 }
 
-/** Command line of one worker. Supervisors give it the descriptor it says READY on. */
-function workerArguments(paths: Paths, job: WorkerJob): string[] {
-  const flags = {
+/** Supervisors give a worker the descriptor it says READY on. */
+const commandLine = (paths: Paths, job: WorkerJob): string[] =>
+  workerArguments({
     'session-id': job.sessionId,
     'worker-generation': String(job.generation),
     'daemon-socket-path': paths.daemonSocket,
     'control-socket-path': paths.workerSocket(job.sessionId),
     'state-root': paths.state,
     'ready-fd': '3',
-  }
-  return Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, value])
-}
+  })
 
 /**
  * Connects to a worker that was just started, with retries. Throws Fault worker_exited_before_ready once it is gone, or

@@ -4,9 +4,8 @@
  */
 import { delay, type Clock } from '../../kernel/clock.ts'
 import type { MarkedSweep, ProcessIdentity, Processes } from '../../platform/processes.ts'
+import { INSTANCE_MARKER, SESSION_MARKER } from '../../protocol/worker/environment.ts'
 
-export const RUNTIME_MARKER = 'POHUNEK_WORKER_INSTANCE_ID'
-export const SESSION_MARKER = 'POHUNEK_SESSION_ID'
 /** Between two looks at the process table; one look reads /proc once. */
 const LOOK_MS = 50
 /** After SIGKILL a process is gone at once unless the kernel holds it. */
@@ -86,7 +85,7 @@ function look({ processes, targets }: SweepRequest): SweepResult {
   const unattributed = new Map<string, ProcessIdentity>()
   const unreadable = new Map<string, Unreadable>()
   for (const { runtimeId, since, onlyOf } of targets) {
-    const found = processes.findMarked({ name: RUNTIME_MARKER, value: runtimeId, ...(since && { since }) })
+    const found = processes.findMarked({ name: INSTANCE_MARKER, value: runtimeId, ...(since && { since }) })
     for (const it of found.marked) {
       const owner = onlyOf === undefined ? undefined : processes.variable(it, SESSION_MARKER)
       if (owner === onlyOf) surviving.set(key(it), it)

@@ -1,6 +1,6 @@
 /** Shared session objects on the wire (contract/types.md). Data only. */
 import * as v from 'valibot'
-import { Dec, Int, SessionId, Timestamp, U16, U32, WorkerInstanceId } from '../../protocol/scalars.ts'
+import { Dec, Int, SessionId, Timestamp, U16, U32, WorkerInstanceId, recordOf } from '../../protocol/scalars.ts'
 
 export const SessionState = v.picklist(['starting', 'running', 'stopped', 'done', 'failed'])
 export type SessionState = v.InferOutput<typeof SessionState>
@@ -63,7 +63,7 @@ export const SessionInfo = v.object({
   branch: v.optional(v.string()),
   worktree_path: v.optional(v.string()),
   warnings: v.optional(v.array(SessionWarning)),
-  metadata: v.optional(v.record(v.string(), v.string())),
+  metadata: v.optional(recordOf(v.string())),
   created_at: Timestamp,
   updated_at: Timestamp,
   exit_code: v.optional(Int),

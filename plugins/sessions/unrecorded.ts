@@ -2,20 +2,19 @@
  * Workers and files no record names: what a daemon left that died between two steps. What is proven to run nothing, or
  * to be gone, is cleaned up; everything else is shown in the inventory and left alone.
  */
-import { readdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { delay } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
+import { pollUntil } from '../../platform/timing.ts'
 import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
+import { sessionOfLog } from '../../protocol/worker/files.ts'
 import { isSame } from './examine.ts'
 import type { Host } from './host.ts'
 import { ofBoot, readJournals, type WorkerJournal } from './journal.ts'
-import { purgeFiles } from './purge.ts'
+import { namesIn, purgeFiles } from './purge.ts'
 import { message } from './registry.ts'
 
 /** A spare of the daemon before this one ends when its connection closes; it needs a moment. */
 const SPARE_LEAVES_MS = 1_000
-const LOOK_MS = 20
 
 /** Ends and forgets a job that is proven to hold no program; lists any other. */
 export async function examineUnrecorded(host: Host, job: WorkerJob, first: JobState): Promise<void> {
@@ -47,13 +46,13 @@ export async function examineUnrecorded(host: Host, job: WorkerJob, first: JobSt
 
 /** The state of the job once it ended or is known to run nothing, or after the time a spare takes to leave. */
 async function whenLeft(host: Host, job: WorkerJob, first: JobState): Promise<JobState> {
-  const { clock } = host.kernel
-  const until = clock.monotonic() + SPARE_LEAVES_MS
   let status = first
-  while (status.state === 'running' && !runsNothing(host, job, status) && clock.monotonic() < until) {
-    await delay(clock, LOOK_MS, host.scope.signal)
-    status = await host.supervisor.inspect(job)
+  const isDecided = (): boolean => status.state !== 'running' || runsNothing(host, job, status)
+  const look = async (): Promise<boolean> => {
+    if (!isDecided()) status = await host.supervisor.inspect(job)
+    return isDecided()
   }
+  await pollUntil(host.kernel.clock, SPARE_LEAVES_MS, look, host.scope.signal)
   return status
 }
 
@@ -81,7 +80,6 @@ const isKnown = (host: Host, sessionId: string): boolean =>
   host.registry.find(sessionId) !== undefined || host.kernel.tables.quarantined.length > 0
 
 const SESSION_ID = /^s-[0-9A-HJKMNP-TV-Z]{26}$/
-const LOG_NAME = /^pohunek-session-(s-[0-9A-HJKMNP-TV-Z]{26})\.jsonl/
 
 /** Deletes files of workers that never ran anything and have neither record nor job. */
 export async function purgeUnrecorded(host: Host, withJob: ReadonlySet<string>): Promise<void> {
@@ -90,8 +88,14 @@ export async function purgeUnrecorded(host: Host, withJob: ReadonlySet<string>):
   const directories = [dirname(paths.workerSocket(sample)), paths.journals(sample), paths.sessionTmp(sample)].map(
     dirname,
   )
-  const listed = await Promise.all([...directories, paths.logs].map((it) => readdir(it).catch(() => [])))
-  const ids = new Set(listed.flat().flatMap((it) => (SESSION_ID.test(it) ? it : (LOG_NAME.exec(it)?.[1] ?? []))))
+  let names: string[]
+  try {
+    names = (await Promise.all([...directories, paths.logs].map(namesIn))).flat()
+  } catch (failure) {
+    host.log.warn({ problem: message(failure) }, 'files without an owner cannot be looked for')
+    return
+  }
+  const ids = new Set(names.map((it) => sessionOfLog(it) ?? it).filter((it) => SESSION_ID.test(it)))
   const bootId = host.processes.bootId()
   for (const id of ids) {
     if (withJob.has(id) || isKnown(host, id)) continue

@@ -3,8 +3,17 @@ import { Fault } from '../../protocol/fault.ts'
 import { faults } from './faults.ts'
 import { WorkerRefusal, WorkerUnreachable } from './worker-link.ts'
 
+export interface During {
+  /** Bytes may have been written when no answer came. */
+  readonly write?: boolean
+  /** Start directory of the launch. */
+  readonly cwd?: string
+  /** What a worker in the wrong state means to this caller; worker_invalid_state when left out. */
+  readonly invalidState?: 'session_not_running' | 'session_terminal_unavailable'
+}
+
 /** Any failure of a worker request as something that may be thrown to a client; other failures pass unchanged. */
-export function workerFault(id: string, failure: unknown, during?: { write?: boolean; cwd?: string }): unknown {
+export function workerFault(id: string, failure: unknown, during?: During): unknown {
   if (failure instanceof Fault) return failure
   if (failure instanceof WorkerUnreachable) {
     if (during?.write === true) return faults.worker_write_outcome_unknown({ id }, failure)
@@ -32,7 +41,9 @@ export function workerFault(id: string, failure: unknown, during?: { write?: boo
     case 'invalid_request':
       return faults.worker_invalid_request({ id, problem }, failure)
     case 'invalid_state':
-      return faults.worker_invalid_state({ id, problem }, failure)
+      return during?.invalidState === undefined
+        ? faults.worker_invalid_state({ id, problem }, failure)
+        : faults[during.invalidState]({ id }, failure)
     case 'controller_busy':
     case 'identity_mismatch':
     case 'invalid_data_token':

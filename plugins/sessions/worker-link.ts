@@ -8,7 +8,7 @@
 import { randomBytes } from 'node:crypto'
 import { createConnection, type Socket } from 'node:net'
 import type { Scope } from '../../kernel/scope.ts'
-import { MAX_LINE_BYTES } from '../../protocol/limits.ts'
+import { LineSplitter, LineTooLong } from '../../protocol/lines.ts'
 import {
   CAPABILITIES,
   WORKER_PROTOCOL,
@@ -80,8 +80,7 @@ export class WorkerLink {
   readonly #socket: Socket
   readonly #requestMs: number
   readonly #waiting = new Map<string, Waiting>()
-  #pending: Buffer[] = []
-  #pendingBytes = 0
+  readonly #lines = new LineSplitter()
   #nextId = 0
   #negotiated: ResponseOf<'negotiated'> | undefined
   #lease = ''
@@ -170,28 +169,19 @@ export class WorkerLink {
   }
 
   #take(chunk: Buffer): void {
-    let start = 0
-    for (;;) {
-      const end = chunk.indexOf(10, start)
-      if (end < 0) break
-      const part = chunk.subarray(start, end)
-      const line = this.#pending.length === 0 ? part : Buffer.concat([...this.#pending, part])
-      this.#pending = []
-      this.#pendingBytes = 0
-      start = end + 1
-      this.#line(line)
-    }
-    if (start < chunk.length) {
-      this.#pending.push(chunk.subarray(start))
-      this.#pendingBytes += chunk.length - start
-      if (this.#pendingBytes > MAX_LINE_BYTES) this.#socket.destroy() // 3
+    this.#lines.push(chunk)
+    try {
+      for (let line = this.#lines.next(); line !== undefined; line = this.#lines.next()) this.#line(line)
+    } catch (failure) {
+      if (!(failure instanceof LineTooLong)) throw failure
+      this.#socket.destroy() // 3
     }
   }
 
-  #line(line: Buffer): void {
+  #line(line: Uint8Array): void {
     let message: unknown
     try {
-      message = JSON.parse(line.toString('utf8'))
+      message = JSON.parse(Buffer.from(line.buffer, line.byteOffset, line.length).toString('utf8'))
     } catch {
       this.#socket.destroy() // 3
       return

@@ -59,9 +59,7 @@ export function nodeVersion(version: string): Finding {
   return { status: 'fail', detail: `${version} is too old; install Node ${OLDEST_NODE.join('.')} or newer` }
 }
 
-/** `env` is the daemon's own. */
-export function systemChecks(kernel: Kernel, env: Readonly<Record<string, string | undefined>>): Check[] {
-  const { paths, config, tables } = kernel
+export function systemChecks({ paths, config, tables, env }: Kernel): Check[] {
   const searchPath = [...config.environment.searchPath, ...(env.PATH ?? '').split(delimiter)].filter((it) => it !== '')
   return [
     { name: 'bin:git', required: false, run: () => git(searchPath) },

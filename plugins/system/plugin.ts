@@ -9,7 +9,7 @@ export default definePlugin({
   contract,
   needs: {},
   setup({ kernel, scope }) {
-    for (const check of systemChecks(kernel, process.env)) scope.own(check.name, kernel.diagnostics.add(check))
+    for (const check of systemChecks(kernel)) scope.own(check.name, kernel.diagnostics.add(check))
     return {
       methods: {
         'daemon.health': health(kernel.daemonVersion),

@@ -1,6 +1,6 @@
 /**
- * Shape adapter for protocol 3 (contract/protocol.md §9): renames at the typed places, keys, enum values and events
- * that version lacks. Pure; free-form values such as metadata are never walked. Deleted when the window moves on.
+ * Shape adapter for protocol 3 (contract/protocol.md §9): renames at the typed places, keys and enum values that version
+ * lacks; methods and events it lacks are marked `since: 4` in their contracts. Pure; free-form values such as metadata are never walked. Deleted when the window moves on.
  */
 import { coreFaults } from '../fault.ts'
 
@@ -11,40 +11,6 @@ const OLD = 'runtime_id'
 type Rename = Readonly<Record<string, string>>
 const toOld: Rename = { [NEW]: OLD }
 const nativeToOld: Rename = { [NEW]: OLD, previous_worker_instance_id: 'previous_runtime_id' }
-
-/** Methods protocol 3 does not have. */
-export const V3_MISSING_METHODS: ReadonlySet<string> = new Set([
-  'package.list',
-  'package.inspect',
-  'package.doctor',
-  'package.install',
-  'package.link',
-  'package.set_enabled',
-  'package.select',
-  'package.uninstall',
-  'package.bind_profile',
-  'session.wait_turn',
-])
-
-/** The events protocol 3 knows; every other one is withheld. */
-export const V3_EVENTS: ReadonlySet<string> = new Set([
-  'agent_state',
-  'subagent_state',
-  'attach_opened',
-  'attach_closed',
-  'notification_created',
-  'notification_updated',
-  'notification_deleted',
-  'session_created',
-  'session_updated',
-  'session_stopped',
-  'session_removed',
-  'session_runtime_reconnected',
-  'session_runtime_lost',
-  'session_runtime_conflict',
-  'session_runtime_discovered',
-  'session_native_recovered',
-])
 
 /** Where a shape holds renamed keys. `[]` in a path is every element of an array. */
 type Place =
@@ -104,12 +70,11 @@ export function downgradeResult(method: string, result: unknown): unknown {
   return downgrade(RESULTS[method] ?? [], result, method)
 }
 
-/** An event payload in v3 shape, undefined when the event is withheld. Throws as `downgradeResult`. */
+/** An event payload in v3 shape; the events that version lacks say so in their contract (`since`). Throws as `downgradeResult`. */
 export function downgradeEvent(
   event: string,
   payload: Readonly<Record<string, unknown>>,
-): Readonly<Record<string, unknown>> | undefined {
-  if (!V3_EVENTS.has(event)) return undefined
+): Readonly<Record<string, unknown>> {
   return downgrade(EVENTS[event] ?? [], payload, event) as Readonly<Record<string, unknown>>
 }
 

@@ -276,5 +276,3 @@ export type WorkerEvent = { event_sequence: number } & (
   | { type: 'resized_by_client'; dimensions: { columns: number; rows: number } }
   | { type: 'cwd_reported'; cwd: string }
 )
-
-export type WorkerLine = WorkerResponse | WorkerEvent

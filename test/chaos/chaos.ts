@@ -25,6 +25,7 @@ const POLL_MS = 5
 /** How long a daemon that is ready lives, and one that is not yet. */
 const LIFE_MS = 1_500
 const START_MS = 400
+const SUBMIT_DELAY_MS = 150
 const EARLY_CHANCE = 0.2
 const COMMAND_LINE_CHANCE = 0.5
 
@@ -46,7 +47,7 @@ export interface Report {
 
 /** One run. Nothing is left of it but, after a violation, a directory of evidence that the report names. */
 export async function chaos(options: ChaosOptions): Promise<Report> {
-  const { kills, seed, checkEvery = 10, rate = 300_000, say = () => undefined } = options
+  const { kills, seed, checkEvery = 10, rate = 500_000, say = () => undefined } = options
   const random = new Random(seed)
   const world = new World(makeRoots(), { config: CONFIG })
   const stage = new Stage(world)
@@ -61,14 +62,13 @@ export async function chaos(options: ChaosOptions): Promise<Report> {
       subject.release()
     }
     clients.push(listen(stage), meddle(stage, random.fork()))
-    while (stage.kills < kills && stage.violations.length === 0 && options.signal?.aborted !== true) {
-      const before = stage.kills
+    for (let checked = 0; checked < kills && stage.violations.length === 0 && options.signal?.aborted !== true;) {
       await run.round(kills)
-      if (Math.floor(before / checkEvery) === Math.floor(stage.kills / checkEvery)) continue
+      if (stage.kills < Math.min(kills, checked + checkEvery)) continue
       await checkpoint(stage)
-      say(`chaos: ${stage.kills} kills, ${run.bytes} bytes compared`)
+      checked = stage.kills
+      say(`chaos: ${checked} kills, ${run.bytes} bytes compared`)
     }
-    if (stage.violations.length === 0) await checkpoint(stage)
   } catch (failure) {
     stage.violation((failure as Error).stack ?? String(failure))
   }
@@ -112,7 +112,9 @@ class Run {
       mkdirSync(directory)
       writeFileSync(join(directory, 'hold'), '')
       const args = [PROGRAM, directory, number % 2 === 0 ? 'plain' : 'colour', String(rate)]
-      const { id } = await world.session(process.execPath, args, { cols: 120, rows: 40 })
+      // Half of the inputs are in the terminal for a while before their submit key is.
+      const rules = { submit_delay_ms: number < SESSIONS / 2 ? 0 : SUBMIT_DELAY_MS }
+      const { id } = await world.agent(world.profile(process.execPath, args, { inputRules: rules }))
       await until('the program is ready', () => existsSync(join(directory, 'held')))
       subjects.push(new Subject(await world.call('session.inspect', id), directory))
     }

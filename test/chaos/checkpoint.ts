@@ -66,6 +66,7 @@ async function inputsArrived(subject: Subject): Promise<void> {
 
 /** The daemon's screen, a fresh repaint by either way, and what the attached readers see: all as the output makes it. */
 async function screensAgree(stage: Stage, { id, output, views }: Subject, client: Client): Promise<void> {
+  await until(`both readers of ${id} are back`, () => views.size === WAYS.length, { deadlineMs: SETTLE_MS })
   const screen = await client.call('session.screen', { session_id: id })
   const { cols, rows } = screen.dimensions
   const right = new View(cols, rows)

@@ -42,9 +42,10 @@ function line(n) {
 let n = 0
 let written = 0
 async function held() {
-  if (!existsSync(file('hold'))) return
-  writeFileSync(file('held'), String(written))
-  while (existsSync(file('hold'))) await sleep(HOLD_POLL_MS)
+  while (existsSync(file('hold'))) {
+    if (!existsSync(file('held'))) writeFileSync(file('held'), String(written))
+    await sleep(HOLD_POLL_MS)
+  }
 }
 
 for (let burst = 0; ; burst++) {

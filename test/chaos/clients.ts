@@ -9,6 +9,7 @@ const REQUEST_MS = 30_000
 const RETRY_MS = 20
 const OUTPUT_BYTES = 262_144
 const OUTPUT_WAIT_MS = 1_000
+const MAX_PAUSE_MS = 40
 const MAX_PADDING = 12_000
 /** One write of this size is never split on its way, so a broken connection tears no input. */
 const MAX_TYPED_PADDING = 40
@@ -16,7 +17,8 @@ const MAX_TYPED_PADDING = 40
 const LEAVE_CHANCE = 0.01
 /** No line of the programs wraps in the narrowest of these. */
 const SIZES = { cols: [80, 200], rows: [20, 50] } as const
-const VIEW = { cols: 200, rows: 50 }
+/** The terminals of readers; the newest one decides the session's size until somebody resizes it. */
+const TERMINALS = { daemon: { cols: 160, rows: 48 }, direct: { cols: 100, rows: 30 } } as const
 
 /** Refusals that come before a byte was written. */
 const NOT_WRITTEN = new Set(['daemon_unreachable', 'session_runtime_reconnecting'])
@@ -73,6 +75,7 @@ export async function send(stage: Stage, { id, sources }: Subject, random: Rando
         input.outcome = failure instanceof ClientError && NOT_WRITTEN.has(failure.code) ? 'refused' : 'unknown'
         throw failure
       }
+      await pause(random.between(0, MAX_PAUSE_MS))
     }),
   )
 }
@@ -81,12 +84,13 @@ export async function send(stage: Stage, { id, sources }: Subject, random: Rando
 export async function attach(stage: Stage, subject: Subject, way: 'daemon' | 'direct', random: Random): Promise<void> {
   const { id, sources, views } = subject
   const source = way === 'direct' ? sources.x : sources.d
+  const { cols, rows } = TERMINALS[way]
   await endure(stage, `${way} attach to ${id}`, async (client) => {
-    const view = new View(VIEW.cols, VIEW.rows)
+    const view = new View(cols, rows)
     let over = false
     const { stream, direct } = await client.attachRaw(
       id,
-      { direct: way === 'direct' },
+      { cols, rows, direct: way === 'direct' },
       {
         data: (chunk) => {
           view.write(chunk)

@@ -23,6 +23,8 @@ const load = async (path) => {
 const { default: build } = await load('../global-setup.ts')
 build()
 const { chaos } = await load('chaos.ts')
+// The timers that tests wait with keep no process alive.
+setInterval(() => undefined, 2 ** 30)
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => stop.abort())
 const { lines, violations } = await chaos({

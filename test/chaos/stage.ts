@@ -82,8 +82,8 @@ export class Subject {
   }
 
   release(): void {
-    rmSync(join(this.directory, 'held'))
     rmSync(join(this.directory, 'hold'))
+    rmSync(join(this.directory, 'held'), { force: true })
   }
 }
 

@@ -38,11 +38,13 @@ function rowsOf(outer: Outer): string[] {
   return Array.from({ length: active.length }, (_, row) => active.getLine(row)?.translateToString(true) ?? '')
 }
 
+let servers = 0
 const TMUX = ['/usr/bin/tmux', '/usr/local/bin/tmux'].find(existsSync)
 
 function inTmux(it: World, id: string): Screen {
+  const socket = join(it.roots.base, `tmux-${++servers}`)
   const tmux = (...args: string[]): string =>
-    execFileSync(TMUX as string, ['-S', join(it.roots.base, 'tmux'), '-f', '/dev/null', ...args], {
+    execFileSync(TMUX as string, ['-S', socket, '-f', '/dev/null', ...args], {
       env: environment(it, id),
       encoding: 'utf8',
       timeout: 10_000,
@@ -58,7 +60,7 @@ function inTmux(it: World, id: string): Screen {
 const SEQ = String.raw`printf '\033[H\033[2J'; seq -f 'row-%02g' 12; `
 const ALL = Array.from({ length: 12 }, (_, at) => `row-${String(at + 1).padStart(2, '0')}`)
 const PICTURES: [string, string, string[]][] = [
-  ['a shell’s output', SEQ, ALL],
+  ['a shell’s output', `${SEQ} true`, ALL],
   ['the cursor at home', String.raw`${SEQ} printf '\033[H'`, ALL],
   ['margins and origin mode', String.raw`${SEQ} printf '\033[2;5r\033[?6h'`, ALL],
   ['a full screen', String.raw`printf '\033[H\033[2J'; seq -s ' ' 9; seq -f 'row-%02g' 12; seq 10; printf end`, ALL],
@@ -109,6 +111,9 @@ describe.each([
         const first = rows.indexOf(picture[0] as string)
         expect(rows.slice(first, first + picture.length), text).toEqual(picture)
         expect(first + picture.length, text).toBeLessThanOrEqual(at)
+        // Right below it: what was there is still to be seen.
+        const last = rows.slice(0, at).findLastIndex((row) => row !== '')
+        expect(at - last, text).toBeLessThanOrEqual(script.includes('hidden-') ? 2 : 1)
         expect(rows.slice(at + 1, at + 3), text).toEqual([`rc=${code}`, expect.stringMatching(/^prompt> ?$/)])
         expect(rows.slice(at + 3).join(''), text).toBe('')
         expect(text).not.toContain('hidden-')

@@ -49,7 +49,6 @@ export const testConfig: DaemonConfig = {
   environment: { allowlist: [], searchPath: [] },
   input: { startupGraceMs: 5_000, submitDelayMs: 150, writeStallTimeoutMs: 10_000 },
   logLevel: 'info',
-  plugins: {},
 }
 
 export interface LogEntry {
@@ -125,6 +124,7 @@ export async function testKernel(
   const running = await boot(plugins, {
     paths,
     config: testConfig,
+    env: envBelow(root),
     tables: memoryTables(),
     daemonVersion: '0.0.0-test',
     checked: true,

@@ -18,7 +18,6 @@ const defaults = {
   environment: { allowlist: [], searchPath: [] },
   input: { startupGraceMs: 5_000, submitDelayMs: 150, writeStallTimeoutMs: 10_000 },
   logLevel: 'info',
-  plugins: {},
 }
 
 test('without a file, or with an empty one, everything has its default', () => {
@@ -32,8 +31,6 @@ test('every key', () => {
 kind = "detached"
 [plugins]
 without = ["observer", "retention"]
-[plugins.detection]
-idle_ms = 700
 [workers]
 spares = 3
 output_history_bytes = 20_000_000
@@ -65,7 +62,6 @@ level = "debug"
     environment: { allowlist: ['EDITOR', 'MY_*'], searchPath: ['/opt/bin'] },
     input: { startupGraceMs: 4, submitDelayMs: 5, writeStallTimeoutMs: 6 },
     logLevel: 'debug',
-    plugins: { detection: { idle_ms: 700 } },
   })
 })
 
@@ -77,6 +73,7 @@ test.each([
   ['[workers]\noutput_history_bytes = "much"\n', 'f line 2, workers.output_history_bytes: '],
   ['[log]\nlevel = "loud"\n', 'f line 2, log.level: '],
   ['[plugins]\nobserver = false\n', 'f line 2, plugins.observer: '],
+  ['[plugins.detection]\nidle_ms = 700\n', 'f line 1, plugins.detection: unknown key'],
   ['[environment]\nsearch_path = ["bin"]\n', 'f line 2, environment.search_path.0: not an absolute path'],
   ['[environment]\nallowlist = ["A B"]\n', 'f line 2, environment.allowlist.0: not a variable name'],
   ['log = 3\n', 'f line 1, log: '],

@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { baseEnvironment, environmentProblem } from '../../plugins/sessions/launch-env.ts'
+import { baseEnvironment } from '../../plugins/sessions/launch-env.ts'
 import { inputFragments, withoutPasteMarks } from '../../plugins/sessions/input-text.ts'
+import { environmentProblem } from '../../protocol/worker/environment.ts'
 import { station } from './station.ts'
 
 const read = (text: string): Map<string, string> =>
@@ -69,10 +70,10 @@ test('the base environment follows allow list and removals', () => {
 test.each([
   ['too many', Object.fromEntries(Array.from({ length: 257 }, (_, n) => [`V${n}`, ''])), /256/],
   ['a long name', { ['N'.repeat(129)]: '' }, /128/],
-  ['a long value', { BIG: 'x'.repeat(32_769) }, /BIG is over 32768/],
+  ['a long value', { BIG: 'x'.repeat(32_769) }, /BIG has 32769 bytes, at most 32768/],
   ['too much', { A: 'x'.repeat(30_000), B: 'x'.repeat(20_000) }, /40960/],
 ])('an environment with %s is refused without its values', (_, env, words) => {
-  expect(environmentProblem({}, env)).toMatch(words)
+  expect(environmentProblem(env)).toMatch(words)
 })
 
 test.each([

@@ -19,7 +19,7 @@ import { resolvePaths } from '../../kernel/paths.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
 import { openTables } from '../../kernel/store/record-log.ts'
 import { coreFaults } from '../../protocol/fault.ts'
-import { packagesPlugin } from '../../plugins/packages/plugin.ts'
+import packagesPlugin from '../../plugins/packages/plugin.ts'
 import { workerEnvironment } from '../../plugins/sessions/launch-env.ts'
 import { sessionsPlugin, type SessionEdges } from '../../plugins/sessions/plugin.ts'
 import { memoryLog, testConfig, type LogEntry } from '../harness/kernel.ts'
@@ -81,10 +81,11 @@ export class Station {
       args: [join(REPOSITORY, 'dist/pohunek-sessiond.cjs')],
       env: { ...workerEnvironment(given), POHUNEK_TEST_ROOT: this.roots.base },
     })
-    const plugins: Bootable[] = [packagesPlugin(env), sessionsPlugin({ env, worker, ...options.edges })]
+    const plugins: Bootable[] = [packagesPlugin, sessionsPlugin({ worker, ...options.edges })]
     try {
       const kernel = await boot(plugins, {
         paths,
+        env,
         config: {
           ...testConfig,
           workers: { ...testConfig.workers, spares: options.spares ?? 0, ...options.workers },

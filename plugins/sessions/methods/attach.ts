@@ -26,9 +26,6 @@ export const attach =
         params.direct === true && call.local ? { socket_path: stream.socketPath, token: stream.token } : undefined
       return { stream_id: stream.id, ...(direct === undefined ? {} : { direct }) }
     } catch (failure) {
-      const fault = workerFault(session.id, failure)
-      throw (fault as { code?: unknown }).code === 'worker_invalid_state'
-        ? faults.session_not_running({ id: session.id }, failure)
-        : fault
+      throw workerFault(session.id, failure, { invalidState: 'session_not_running' })
     }
   }

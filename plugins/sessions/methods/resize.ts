@@ -4,7 +4,6 @@ import type { Host } from '../host.ts'
 import { terminalSize } from '../request.ts'
 import { resized } from '../runtime.ts'
 import { workerFault } from '../worker-faults.ts'
-import { faults } from '../faults.ts'
 
 export const resize =
   (host: Host): Handler<(typeof contract.methods)['session.resize']> =>
@@ -25,10 +24,7 @@ export const resize =
       })
       resized(host, session, dimensions)
     } catch (failure) {
-      const fault = workerFault(session.id, failure)
-      throw (fault as { code?: unknown }).code === 'worker_invalid_state'
-        ? faults.session_not_running({ id: session.id }, failure)
-        : fault
+      throw workerFault(session.id, failure, { invalidState: 'session_not_running' })
     }
     return { session: session.info }
   }

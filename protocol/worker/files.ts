@@ -1,0 +1,17 @@
+/** Files a worker writes and its daemon reads (contract/environment.md §3 and §5). Pure. */
+const LOG_NAME = /^pohunek-session-(s-[0-9A-Z]+)\.jsonl(?:\.|$)/
+
+/** Name of a session's log below <state>/logs; rotated ones have `.1`, `.2`, … behind it. */
+export const sessionLogName = (sessionId: string): string => `pohunek-session-${sessionId}.jsonl`
+/** Id of the session a log, rotated or not, belongs to; undefined for any other file. */
+export const sessionOfLog = (name: string): string | undefined => LOG_NAME.exec(name)?.[1]
+/** 4 MiB each, the one being written and `.1` to `.3`: 16 MiB a session. */
+export const SESSION_LOG_LIMITS = { maxFileBytes: 4 * 1_048_576, maxFiles: 4 } as const
+
+/** Number in a journal's `schema_version`. */
+export const JOURNAL_SCHEMA = 4
+export const JOURNAL_PHASES = ['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted'] as const
+export type JournalPhase = (typeof JOURNAL_PHASES)[number]
+
+/** What a worker writes to its ready descriptor, or tells the service manager, once its socket accepts. */
+export const READY_STATE = 'READY=1'
