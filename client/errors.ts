@@ -2,6 +2,8 @@
 import { Fault, catalogue, type ErrorBody } from '../protocol/fault.ts'
 
 export class ClientError extends Fault {
+  override name = 'ClientError'
+
   /** The wire spelling of `message`. */
   get msg(): string {
     return this.message

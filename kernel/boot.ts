@@ -1,4 +1,4 @@
-/** Turns a list of plugins into a running kernel. The only file that touches the container (style.md §2). */
+/** Turns a list of plugins into a running kernel. The only file that touches the container: everything else is given what it needs. */
 import { asValue, createContainer, type AwilixContainer } from 'awilix'
 import { AsyncSeriesHook } from 'tapable'
 import * as v from 'valibot'

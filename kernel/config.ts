@@ -160,10 +160,12 @@ function readToml(text: string, file: string): unknown {
   }
 }
 
-/** Line of `table.key`, or of its table; undefined where it is written in another way (dotted keys, inline tables). */
+/** Line of `table.key` or `[table.key]`, or of its table; undefined where it is written in another way (dotted keys, inline tables). */
 function lineOf(text: string, path: readonly string[]): number | undefined {
   const [table, key] = path
   const lines = text.split('\n')
+  const own = lines.findIndex((line) => line.trim().startsWith(`[${table}.${key}]`))
+  if (own >= 0) return own + 1
   const start = lines.findIndex((line) => line.trim().startsWith(`[${table}]`))
   if (start < 0) {
     const top = lines.findIndex((line) => line.split('=')[0]?.trim() === table)

@@ -29,6 +29,7 @@ export interface DispatcherOptions {
   readonly checked: boolean
 }
 
+/** Holds the methods of all plugins; one per kernel, shared by its connections. It owns nothing that must be released. */
 export class Dispatcher {
   readonly #options: DispatcherOptions
   readonly #methods = new Map<string, BoundMethod>()

@@ -1,6 +1,6 @@
 /**
  * The event bus: one publisher side, many subscriptions. Events tell that something happened; they never drive control
- * flow inside the daemon (style.md §5).
+ * flow inside the daemon: a plugin that needs another calls its service or taps its hook.
  */
 export interface WireEvent {
   readonly event: string

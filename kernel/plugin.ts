@@ -1,4 +1,4 @@
-/** What a plugin is: a contract, declared needs, and one setup that wires them. Short files, no logic (style.md §3). */
+/** What a plugin is: a contract, declared needs, and one setup that wires them. Plugins are wired here and decide elsewhere. */
 import type { AsyncSeriesHook } from 'tapable'
 import type { Peer } from '../platform/peers.ts'
 import type { Contract, EventName, EventPayload, Method, Params, ResultInput } from '../protocol/contract.ts'

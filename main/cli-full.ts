@@ -23,6 +23,16 @@ import type { Command } from '../protocol/command.ts'
 declare const POHUNEK_LOAD_ONLY: boolean | undefined
 declare const __dirname: string
 
+/** For the list of commands: `help x` is `x --help`, before anything is parsed. */
+const HELP: Command = {
+  path: ['help'],
+  about: 'show the help of a command, or the commands of a group',
+  arguments: [{ name: 'command', about: 'the command', optional: true }],
+  flags: [],
+  json: false,
+  run: () => Promise.resolve({ ok: null, human: [] }),
+}
+
 async function run(argv: readonly string[]): Promise<number> {
   const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') }, Client)
   cli.attacher = { check: checkTerminal, attach: (id) => attach(cli, id) }
@@ -38,8 +48,8 @@ async function run(argv: readonly string[]): Promise<number> {
     ...serviceCommands(cli),
     subscribeCommand(cli),
   ]
-  commands.push(completionsCommand(commands))
-  const parsed = parse(commands, argv)
+  commands.push(completionsCommand(commands), HELP)
+  const parsed = parse(commands, argv[0] === 'help' ? [...argv.slice(1), '--help'] : argv)
   if ('problem' in parsed) return failUsage(parsed)
   const { help, version } = parsed.globals
   if ('input' in parsed && !help && !version) return await execute(cli, parsed)

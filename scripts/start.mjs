@@ -33,6 +33,41 @@ const env = {
   ...roots,
 }
 
+/**
+ * The demo types into the user's own shell, and that line has no place in the user's history: the shell gets a history
+ * file of the demo's. zsh's and fish's rule over theirs is in their own settings, so they are told in their own ways.
+ */
+const profile = join(roots.XDG_CONFIG_HOME, 'pohunek/agents/demo.toml')
+const history = join(base, 'history')
+const zsh = join(base, 'zsh')
+const dotfiles = process.env.ZDOTDIR ?? process.env.HOME ?? '/'
+mkdirSync(dirname(profile), { recursive: true, mode: 0o700 })
+mkdirSync(zsh, { mode: 0o700 })
+writeFileSync(
+  join(zsh, '.zshenv'),
+  `ZDOTDIR=${quoted(dotfiles)}
+[ -r "$ZDOTDIR/.zshenv" ] && . "$ZDOTDIR/.zshenv"
+_pohunek_demo() { unset HISTFILE }
+precmd_functions+=(_pohunek_demo)
+`,
+)
+writeFileSync(
+  profile,
+  `base = "shell"
+
+[env]
+HISTFILE = ${JSON.stringify(history)}
+PROMPT_COMMAND = ${JSON.stringify(`HISTFILE=${quoted(history)}`)}
+ZDOTDIR = ${JSON.stringify(zsh)}
+fish_history = ""
+`,
+  { mode: 0o600 },
+)
+
+function quoted(text) {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`
+}
+
 const say = (text = '') => process.stdout.write(`${text}\n`)
 let stepAt = performance.now()
 function done(text) {
@@ -125,8 +160,8 @@ async function prompted(id) {
 async function demo() {
   say('pohunek keeps terminal sessions alive: a daemon may die, the program in the session does not notice.')
 
-  step('A session for your shell. No daemon runs yet, so the first command starts one.')
-  const created = await run('session', 'new', '--name', 'demo', '--cwd', root)
+  step('A session for your shell (with a history of its own). No daemon runs yet, so the first command starts one.')
+  const created = await run('session', 'new', '--agent', 'demo', '--name', 'demo', '--cwd', root)
   const session = await json('session', 'inspect', 'demo')
   done(created.trim())
 

@@ -246,12 +246,11 @@ export class Worker {
         events: {
           outputAdvanced: () => {
             this.waiters.wake()
-            this.#rested('output', () => this.leases.tell({ type: 'output_advanced', next_offset: session.ring.end }))
+            if (this.#session === session) this.#tellOutput(session)
           },
-          terminalChanged: () =>
-            this.#rested('terminal', () =>
-              this.leases.tell({ type: 'terminal_changed', watermark: session.terminal.parsed }),
-            ),
+          terminalChanged: () => {
+            if (this.#session === session) this.#tellPicture(session)
+          },
           cwdReported: (cwd) => this.leases.tellCapable('stream_events', { type: 'cwd_reported', cwd }),
           resizedByClient: (dimensions) =>
             this.leases.tellCapable('stream_events', { type: 'resized_by_client', dimensions }),
@@ -283,6 +282,9 @@ export class Worker {
       else setImmediate(() => session.exit && this.#tellEnd(session.exit, session.fault))
       crashPoint('worker.initialize.after')
       this.leases.tell({ type: 'runtime_started' })
+      // A quick program prints before its start is confirmed; that is told behind it.
+      if (session.ring.end > 0) this.#tellOutput(session)
+      if (session.terminal.parsed > 0) this.#tellPicture(session)
       return { runtime_id: runtimeId, child_process: this.#started.child }
     } catch (failure) {
       this.#session = this.#started = this.#initialize = this.#launchDaemonId = undefined
@@ -452,6 +454,14 @@ export class Worker {
       this.#options.log.error({ problem: (failure as Error).message }, 'the end is not in the journal')
       if (!this.#scope.closed) this.#scope.after(JOURNAL_RETRY_MS, 'journal', () => this.#journalEnd(exit, fault))
     }
+  }
+
+  #tellOutput(session: Session): void {
+    this.#rested('output', () => this.leases.tell({ type: 'output_advanced', next_offset: session.ring.end }))
+  }
+
+  #tellPicture(session: Session): void {
+    this.#rested('terminal', () => this.leases.tell({ type: 'terminal_changed', watermark: session.terminal.parsed }))
   }
 
   /** First call at once, further ones together after a rest. */

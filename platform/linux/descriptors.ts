@@ -18,10 +18,11 @@ interface Descriptor {
 export function closeInherited(keep: readonly number[] = []): number[] {
   const all = readdirSync('/proc/self/fd').flatMap((name): Descriptor[] => {
     const fd = Number(name)
+    if (fd <= 2) return []
     const target = attempt(() => readlinkSync(`/proc/self/fd/${fd}`))
     const info = attempt(() => readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))
     const flags = info === undefined ? undefined : /^flags:\s+([0-7]+)$/m.exec(info)?.[1]
-    if (fd <= 2 || target === undefined || flags === undefined) return []
+    if (target === undefined || flags === undefined) return []
     return [{ fd, target, closeOnExec: (parseInt(flags, 8) & O_CLOEXEC) !== 0 }]
   })
   return inherited(all)

@@ -18,6 +18,7 @@ import { pollUntil, type Timing } from '../timing.ts'
 import { JobFiles, type JobRecord } from './job-file.ts'
 import { judge } from './job-proof.ts'
 import { allPids, readUid } from './proc.ts'
+import { Starts } from './starts.ts'
 
 /** After SIGKILL a process is gone at once unless the kernel holds it in an uninterruptible call. */
 const KILL_WAIT_MS = 10_000
@@ -34,12 +35,15 @@ export interface DetachedOptions {
   readyMs?: number
 }
 
+/**
+ * Owned by the plugin that starts workers; closing it gives up starts in flight and leaves workers running. Faults as
+ * Supervisor says, and spawn_failed, worker_operation_failed, io_error. Times are milliseconds.
+ */
 export class DetachedSupervisor implements Supervisor {
   readonly kind = 'detached'
   readonly #options: DetachedOptions
   readonly #files: JobFiles
-  readonly #closing = new AbortController()
-  readonly #starting = new Set<Promise<unknown>>()
+  readonly #starts = new Starts()
 
   constructor(options: DetachedOptions) {
     this.#options = options
@@ -47,15 +51,7 @@ export class DetachedSupervisor implements Supervisor {
   }
 
   async start(job: JobSpec, signal: AbortSignal): Promise<ProcessIdentity> {
-    const either = AbortSignal.any([signal, this.#closing.signal])
-    either.throwIfAborted()
-    const starting = this.#start(job, either)
-    this.#starting.add(starting)
-    try {
-      return await starting
-    } finally {
-      this.#starting.delete(starting)
-    }
+    return await this.#starts.run(signal, (either) => this.#start(job, either))
   }
 
   async list(): Promise<{ job: WorkerJob; status: JobState }[]> {
@@ -84,8 +80,7 @@ export class DetachedSupervisor implements Supervisor {
 
   /** Gives up starts in flight. Workers that run are none of its business. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort(new Error('the supervisor closed'))
-    await Promise.allSettled(this.#starting)
+    await this.#starts[Symbol.asyncDispose]()
   }
 
   #judge(record: JobRecord): JobState {
@@ -94,21 +89,7 @@ export class DetachedSupervisor implements Supervisor {
   }
 
   async #start(job: JobSpec, signal: AbortSignal): Promise<ProcessIdentity> {
-    if (this.#files.read(job) !== undefined) {
-      const problem = `generation ${job.generation} of session ${job.sessionId} is already recorded in ${this.#files.path(job)}`
-      throw platformFaults.worker_operation_failed({ problem })
-    }
-    const record: JobRecord = {
-      session_id: job.sessionId,
-      generation: job.generation,
-      boot_id: this.#options.processes.bootId(),
-      executable: job.executable,
-      argv: [job.executable, ...job.args],
-      ready: false,
-    }
-    crashPoint('job.start.before')
-    this.#files.write(record) // 1
-    crashPoint('job.start.recorded')
+    const record = this.#files.begin(job, this.#options.processes.bootId()) // 1
     let child: ChildProcess | undefined
     try {
       child = await spawnWorker(job)

@@ -2,8 +2,10 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault, coreFaults } from '../../protocol/fault.ts'
+import { crashPoint } from '../crash-points.ts'
+import { platformFaults } from '../faults.ts'
 import { privateDir, readPrivate, removeFile, writeAtomicSync } from '../private-files.ts'
-import type { WorkerJob } from '../supervisor.ts'
+import type { JobSpec, WorkerJob } from '../supervisor.ts'
 
 export interface JobRecord {
   session_id: string
@@ -51,6 +53,27 @@ export class JobFiles {
     } catch (failure) {
       return { job, damaged: `the job file ${path} cannot be read: ${(failure as Error).message}` }
     }
+  }
+
+  /** Record of a start that is about to happen. Throws Fault worker_operation_failed when its generation has one. */
+  begin({ sessionId, generation, executable, args }: JobSpec, bootId: string): JobRecord {
+    const job = { sessionId, generation }
+    if (this.read(job) !== undefined) {
+      const problem = `generation ${generation} of session ${sessionId} is already recorded in ${this.path(job)}`
+      throw platformFaults.worker_operation_failed({ problem })
+    }
+    const record: JobRecord = {
+      session_id: sessionId,
+      generation,
+      boot_id: bootId,
+      executable,
+      argv: [executable, ...args],
+      ready: false,
+    }
+    crashPoint('job.start.before')
+    this.write(record)
+    crashPoint('job.start.recorded')
+    return record
   }
 
   /** A record means nothing after a reboot (boot_id), so it is not fsynced: it survives the daemon, which is its purpose. Throws Fault io_error. */

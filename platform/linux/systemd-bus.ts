@@ -35,6 +35,10 @@ interface Link {
 
 export type JobResult = 'done' | 'canceled' | 'timeout' | 'failed' | 'dependency' | 'skipped' | (string & {})
 
+/**
+ * Owned by the supervisor or command that made it. Every call rejects with ManagerUnavailable (nobody answered within
+ * callMs; whether it was carried out is unknown) or ManagerRefusal (a typed answer).
+ */
 export class SystemdManager implements Disposable {
   readonly #options: ManagerOptions
   #link: Promise<Link> | undefined

@@ -17,7 +17,8 @@ import { platformFaults } from '../faults.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, Supervisor, WorkerJob } from '../supervisor.ts'
 import { pollUntil, type Timing } from '../timing.ts'
-import { JobFiles, type JobRecord } from './job-file.ts'
+import { JobFiles } from './job-file.ts'
+import { Starts } from './starts.ts'
 import { ManagerRefusal, ManagerUnavailable, isRefusal } from './systemd-answers.ts'
 import { SystemdManager, type Job } from './systemd-bus.ts'
 import { UnitReader } from './systemd-units.ts'
@@ -59,14 +60,18 @@ export interface SystemdOptions {
   callMs?: number
 }
 
+/**
+ * Owned by the plugin that starts workers; closing it gives up starts in flight, leaves workers running and ends the
+ * connection to the manager. Faults as Supervisor says, and worker_manager_unavailable (start),
+ * runtime_supervision_unavailable (everything else), worker_operation_failed, spawn_failed. Times are milliseconds.
+ */
 export class SystemdSupervisor implements Supervisor {
   readonly kind = 'systemd'
   readonly #options: SystemdOptions
   readonly #systemd: SystemdManager
   readonly #units: UnitReader
   readonly #files: JobFiles
-  readonly #closing = new AbortController()
-  readonly #starting = new Set<Promise<unknown>>()
+  readonly #starts = new Starts()
   #ready: 'descriptor' | 'environment' | undefined
 
   constructor(options: SystemdOptions) {
@@ -79,19 +84,15 @@ export class SystemdSupervisor implements Supervisor {
   }
 
   async start(job: JobSpec, signal: AbortSignal): Promise<ProcessIdentity> {
-    const either = AbortSignal.any([signal, this.#closing.signal])
-    either.throwIfAborted()
-    const starting = this.#start(job, either)
-    this.#starting.add(starting)
-    try {
-      return await starting
-    } catch (failure) {
-      if (failure instanceof Fault || either.aborted) throw failure
-      const problem = failure instanceof Error ? failure.message : String(failure)
-      throw platformFaults.worker_manager_unavailable({ problem }, failure)
-    } finally {
-      this.#starting.delete(starting)
-    }
+    return await this.#starts.run(signal, async (either) => {
+      try {
+        return await this.#start(job, either)
+      } catch (failure) {
+        if (failure instanceof Fault || either.aborted) throw failure
+        const problem = failure instanceof Error ? failure.message : String(failure)
+        throw platformFaults.worker_manager_unavailable({ problem }, failure)
+      }
+    })
   }
 
   async list(): Promise<{ job: WorkerJob; status: JobState }[]> {
@@ -147,8 +148,7 @@ export class SystemdSupervisor implements Supervisor {
 
   /** Gives up starts in flight. Workers that run are none of its business. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#closing.abort(new Error('the supervisor closed'))
-    await Promise.allSettled(this.#starting)
+    await this.#starts[Symbol.asyncDispose]()
     this.#systemd[Symbol.dispose]()
   }
 
@@ -175,21 +175,9 @@ export class SystemdSupervisor implements Supervisor {
       readyMs: readyMs + MANAGER_MARGIN_MS,
       exitMs: WORKER_EXIT_TIMEOUT_MS,
     }
-    const record: JobRecord = {
-      session_id: job.sessionId,
-      generation: job.generation,
-      boot_id: this.#options.processes.bootId(),
-      executable: job.executable,
-      argv: [job.executable, ...job.args],
-      ready: false,
-    }
     const properties = transientUnit(job, definition).map(([key, type, value]) => [key, systemd.variant(type, value)])
     signal.throwIfAborted()
-    if (this.#files.read(job) !== undefined) {
-      const problem = `generation ${job.generation} of session ${job.sessionId} is already recorded in ${this.#files.path(job)}`
-      throw platformFaults.worker_operation_failed({ problem })
-    }
-    this.#files.write(record) // 2
+    const record = this.#files.begin(job, this.#options.processes.bootId()) // 2
     let started: Job
     try {
       started = await systemd.job('StartTransientUnit', 'ssa(sv)a(sa(sv))', [name, 'fail', properties, []])
@@ -262,11 +250,7 @@ export class SystemdSupervisor implements Supervisor {
 
   /** A unit that ended is unloaded a moment later; until then its name is taken. */
   async #forgotten(name: string): Promise<void> {
-    await pollUntil(
-      this.#options.clock,
-      KILL_WAIT_MS,
-      async () => (await this.#systemd.unit(name)) === undefined,
-    )
+    await pollUntil(this.#options.clock, KILL_WAIT_MS, async () => (await this.#systemd.unit(name)) === undefined)
   }
 
   /** Joins the record with what the manager says. */

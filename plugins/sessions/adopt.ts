@@ -27,6 +27,11 @@ const OWED_MS = 1_000
 
 type Jobs = readonly { job: WorkerJob; status: JobState }[]
 
+/**
+ * Finds out what became of every session that may still live: once before the sockets open, and again whenever a
+ * connection is lost, after 1 s to 60 s, until it is proven. One per plugin; its timers belong to the sessions' scopes.
+ * It throws nothing: what cannot be proven is shown on the session.
+ */
 export class Adoption implements Keeper {
   readonly host: Host
   #starting = false

@@ -37,6 +37,10 @@ export interface AttachRequest {
   readonly historyRows?: number
 }
 
+/**
+ * Owns ids, results and relayed connections; all go with its scope. An id is good for ATTACH_TOKEN_TTL_MS, a result for
+ * STREAM_RESULT_TTL_MS. Throws attach_not_found, attach_expired, worker_attach_stream_failed and worker faults.
+ */
 export class Attachments {
   readonly #scope: Scope
   readonly #publish: Publish

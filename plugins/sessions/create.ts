@@ -129,7 +129,10 @@ async function checkDirectory(cwd: string): Promise<void> {
 
 function environment(host: Host, launch: Launch, spare: Spare): { base: Environment; profile: Environment } {
   const base = baseEnvironment({
-    daemon: { ...host.kernel.env, ...(launch.program.searchPath === undefined ? {} : { PATH: launch.program.searchPath }) },
+    daemon: {
+      ...host.kernel.env,
+      ...(launch.program.searchPath === undefined ? {} : { PATH: launch.program.searchPath }),
+    },
     allowlist: host.kernel.config.environment.allowlist,
     tmpdir: host.kernel.paths.sessionTmp(spare.sessionId),
   })

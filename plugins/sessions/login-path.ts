@@ -3,9 +3,9 @@
  * bounded, has no terminal and its own process group, and tolerates noise (FC-e4a2).
  */
 import { spawn } from 'node:child_process'
-import { statSync } from 'node:fs'
-import { homedir, userInfo } from 'node:os'
+import { homedir } from 'node:os'
 import type { Clock } from '../../kernel/clock.ts'
+import { loginShell } from '../../platform/login-shell.ts'
 
 /** Long enough for an ordinary start-up file; a creation waits for it at most once per RETRY_MS. */
 const ASK_MS = 3_000
@@ -14,30 +14,6 @@ const MAX_OUTPUT_BYTES = 1_048_576
 const RETRY_MS = 60_000
 // No character that could belong to a variable's name: the mark stands right behind $PATH in every shell's syntax.
 const MARK = '--pohunek-path--'
-
-/** The login shell by $SHELL, else by the account; undefined when it is no executable file. */
-export function loginShell(env: Readonly<Record<string, string | undefined>>): string | undefined {
-  return [env['SHELL'], accountShell(), '/bin/sh'].find(
-    (it) => it !== undefined && it.startsWith('/') && isExecutable(it),
-  )
-}
-
-export function accountShell(): string | undefined {
-  try {
-    return userInfo().shell ?? undefined
-  } catch {
-    return undefined // no entry for this uid
-  }
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    const stat = statSync(path)
-    return stat.isFile() && (stat.mode & 0o111) !== 0
-  } catch {
-    return false
-  }
-}
 
 export interface LoginPath {
   /** Directories of the login shell's PATH, or undefined when it told none in time. */
@@ -75,8 +51,8 @@ function askShell(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<readonly string[] | string> {
-  const shell = loginShell(env)
-  if (shell === undefined) return Promise.resolve('there is no login shell')
+  const { shell, problem } = loginShell(env)
+  if (problem !== undefined) return Promise.resolve(`login shell ${shell}: ${problem}`)
   return new Promise((resolve) => {
     const known = {
       HOME: env['HOME'] ?? homedir(),

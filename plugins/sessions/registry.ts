@@ -37,6 +37,10 @@ export interface RegistryOptions {
   readonly scope: Scope
 }
 
+/**
+ * The sessions of this daemon and the one place that changes their records: memory, store, phase and event together.
+ * One per plugin. Sessions it makes are owned by its scope. Throws session_not_found and session_store_failed only.
+ */
 export class Registry {
   readonly #options: RegistryOptions
   readonly #sessions = new Map<string, Session>()

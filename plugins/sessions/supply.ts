@@ -65,6 +65,10 @@ interface Coming {
   readonly spare: Promise<Spare | undefined>
 }
 
+/**
+ * Owns the spares it keeps, and gives them up when its scope closes; a worker that was taken is its taker's. Only `take`
+ * and `discard` throw: faults of Supervisor.start, worker_connect_failed, and what a retirement or a deletion refused.
+ */
 export class Supply {
   readonly #options: SupplyOptions
   readonly #ready: Spare[] = []

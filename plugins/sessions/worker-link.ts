@@ -74,6 +74,10 @@ export interface LinkOptions {
   readonly requestMs: number
 }
 
+/**
+ * Owned by the scope it was opened with, which is a spare's or a session's; whoever holds it may close it early. Made by
+ * `open`. Requests reject with WorkerRefusal (a typed answer) or WorkerUnreachable (no answer); times are milliseconds.
+ */
 export class WorkerLink {
   readonly socketPath: string
   readonly #scope: Scope

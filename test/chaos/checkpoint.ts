@@ -72,56 +72,39 @@ async function screensAgree(stage: Stage, { id, output, views }: Subject, client
   const right = new View(cols, rows)
   right.write(output.tail(TAIL_BYTES))
   await right.shown()
-  const agree = (who: string, got: unknown, wanted: unknown): void => {
-    const [one, other] = [got, wanted].map((it) => JSON.stringify(it, null, 1))
-    if (one !== other) throw new Error(`${who} of ${id} (${cols}x${rows}) shows\n${one}\nand not\n${other}`)
+  const agree = (who: string, got: readonly string[], wanted: readonly string[]): void => {
+    const at = [...(got.length > wanted.length ? got : wanted).keys()].find((row) => got[row] !== wanted[row])
+    if (at === undefined) return
+    throw new Error(`${who} of ${id} (${cols}x${rows}), row ${at}:\n  ${got[at]}\nand not\n  ${wanted[at]}`)
   }
-  agree(
-    'session.screen',
-    screen.visible_lines.map((it) => it.trimEnd()),
-    right.rows(),
-  )
-  agree('the cursor of session.screen', { row: screen.cursor.row, col: screen.cursor.col }, right.cursor)
+  const told = [...screen.visible_lines.map((it) => it.trimEnd()), cursorLine(screen.cursor)]
+  agree('session.screen', told, [...right.rows(), cursorLine(right.cursor)])
   /** A stream shows the right thing once it arrived. */
-  const shows = async (who: string, view: () => View | undefined, look: (view: View) => unknown): Promise<void> => {
+  const shows = async (who: string, view: () => View | undefined, look: (view: View) => string[]): Promise<void> => {
     const probe = async (): Promise<true> => {
       const it = view()
-      if (it === undefined) throw new Error(`there is no ${who} of ${id}`)
+      if (it === undefined) throw new Error('it is gone')
       await it.shown()
       agree(who, look(it), look(right))
       return true
     }
-    await until(`${who} of ${id} agrees`, probe, { deadlineMs: SETTLE_MS, pollMs: POLL_MS })
+    await until(`the ${who} agrees`, probe, { deadlineMs: SETTLE_MS, pollMs: POLL_MS })
     stage.screens++
   }
   for (const way of WAYS) {
-    await shows(
-      `${way} reader`,
-      () => views.get(way),
-      (it) => it.above(COMMON_ROWS),
-    )
+    const reader = (): View | undefined => views.get(way)
+    await shows(`${way} reader`, reader, (it) => it.above(COMMON_ROWS))
     const fresh = new View(cols, rows)
-    const { stream } = await client.attachRaw(
-      id,
-      { direct: way === 'direct' },
-      {
-        data: (chunk) => {
-          fresh.write(chunk)
-          return true
-        },
-        end: () => undefined,
-      },
-    )
-    await shows(
-      `repaint by ${way} attach`,
-      () => fresh,
-      (it) => ({ cells: it.cells(), cursor: it.cursor }),
-    )
+    const { stream } = await client.attachRaw(id, { direct: way === 'direct' }, fresh.taker())
+    const repaint = (): View => fresh
+    await shows(`repaint by ${way} attach`, repaint, (it) => [...it.cells(), cursorLine(it.cursor)])
     stream.close()
     fresh.close()
   }
   right.close()
 }
+
+const cursorLine = ({ row, col }: { row: number; col: number }): string => `the cursor in row ${row}, column ${col}`
 
 async function sameRuntime(subject: Subject, client: Client): Promise<void> {
   const info = await client.call('session.inspect', subject.id)

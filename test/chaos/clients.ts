@@ -88,17 +88,8 @@ export async function attach(stage: Stage, subject: Subject, way: 'daemon' | 'di
   await endure(stage, `${way} attach to ${id}`, async (client) => {
     const view = new View(cols, rows)
     let over = false
-    const { stream, direct } = await client.attachRaw(
-      id,
-      { cols, rows, direct: way === 'direct' },
-      {
-        data: (chunk) => {
-          view.write(chunk)
-          return true
-        },
-        end: () => void (over = true),
-      },
-    )
+    const taker = view.taker(() => void (over = true))
+    const { stream, direct } = await client.attachRaw(id, { cols, rows, direct: way === 'direct' }, taker)
     stage.attached[direct ? 'direct' : 'daemon']++
     views.set(way, view)
     source.opened()

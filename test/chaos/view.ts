@@ -12,6 +12,17 @@ export class View {
     this.#terminal.write(Buffer.from(bytes))
   }
 
+  /** For an attach stream whose bytes it shows. */
+  taker(end: () => void = () => undefined): { data(chunk: Buffer): boolean; end(): void } {
+    return {
+      data: (chunk) => {
+        this.write(chunk)
+        return true
+      },
+      end,
+    }
+  }
+
   /** Resolves once everything written so far is on the screen. */
   shown(): Promise<void> {
     return new Promise((resolve) => this.#terminal.write('', resolve))

@@ -50,7 +50,15 @@ function inTmux(it: World, id: string): Screen {
       timeout: 10_000,
     })
   tmux('new-session', '-d', '-x', '80', '-y', '24', '/bin/sh', '-c', `echo above; ${SHELL_AFTER}`)
-  it.keep({ close: () => void tmux('kill-server') })
+  it.keep({
+    close: () => {
+      try {
+        tmux('kill-server')
+      } catch {
+        // its last program ended, and it with that
+      }
+    },
+  })
   return {
     press: (bytes) => void tmux('send-keys', '-H', ...Array.from(Buffer.from(bytes), (byte) => byte.toString(16))),
     rows: () => tmux('capture-pane', '-p', '-S', '-100').split('\n'),

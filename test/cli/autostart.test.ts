@@ -91,8 +91,12 @@ test('daemon start runs in the foreground and ends with SIGTERM', async () => {
   const it = await world({ daemon: false })
   const running = it.cli(['daemon', 'start'], { env: START })
   await until('it serves', async () => (await it.cli(['daemon', 'status'])).code === 0)
+  const [daemon] = it.running('daemon')
   expect((await it.cli(['daemon', 'stop'])).code).toBe(0)
-  expect((await running).code).toBe(0)
+  expect(await running).toMatchObject({
+    code: 0,
+    stdout: `the daemon serves on ${it.roots.socket} (pid ${daemon?.pid}); Ctrl-C ends it, sessions run on\n`,
+  })
 })
 
 test('the programs run from any directory, through links, and name what is missing', async () => {

@@ -123,7 +123,10 @@ test('FC-322c: a name that does not exist is an error of its own', async () => {
     code: 'session_not_found',
   })
   await it.sh('sleep 60', { name: 'twin' })
-  await it.sh('sleep 60', { name: 'twin' })
+  const { id } = await it.sh('sleep 60', { name: 'twin' })
+  // The beginning of an id, but too short to count as one: that is said.
+  const short = await it.cli(['session', 'inspect', id.slice(0, 4)])
+  expect(short.stderr).toContain('counts from 4 characters behind s- on')
   expect((await json(it, 'session', 'inspect', 'twin')).err.code).toBe('ambiguous_session_name')
   expect((await it.cli(['attach', 'no-such-session'])).code).toBe(125)
 })
@@ -234,7 +237,27 @@ test('help, version, health, capabilities', async () => {
   for (const flag of sessionNew.flags) expect(rows.some((row) => row.startsWith(`  --${flag.name}`))).toBe(true)
   const starts = rows.map((row) => /^ {2}--.*?\S {2,}(?=\S)/.exec(row)?.[0].length)
   expect(new Set(starts.slice(0, sessionNew.flags.length)).size).toBe(1)
-  expect((await it.cli(['attach', '--help'])).stdout).toContain('Exit codes: 0 detached')
+  const attachHelp = (await it.cli(['attach', '--help'])).stdout
+  for (const row of [
+    /^ {2}Ctrl-\] +detach/m,
+    /^ {2}k y +kill the program$/m,
+    /^ {2}Esc +back$/m,
+    /^ {2}125 +could not attach$/m,
+  ])
+    expect(attachHelp).toMatch(row)
+  // What a plugin that is not there is needed for says so.
+  const options = (text: string, flag: string): string =>
+    new RegExp(`^ {2}--${flag}\\b[^]*?(?=^ {2}--|^$)`, 'm').exec(text)?.[0] ?? ''
+  for (const flag of ['project', 'repo', 'branch', 'base-branch'])
+    expect(options(help.stdout, flag).replaceAll(/\s+/g, ' ')).toContain('needs the worktrees plugin')
+  const inputHelp = (await it.cli(['session', 'input', '--help'])).stdout
+  for (const flag of ['until', 'timeout'])
+    expect(options(inputHelp, flag).replaceAll(/\s+/g, ' ')).toContain('needs the detection plugin')
+  expect(inputHelp).toContain("'' presses Enter alone")
+  for (const said of ['--json', 'Exit codes: 0 done', 'also: ls', 'help [command]']) expect(all.stdout).toContain(said)
+  expect(await it.cli(['help'])).toEqual(all)
+  expect(await it.cli(['help', 'session', 'new'])).toEqual(help)
+  expect((await it.cli(['help', 'nonsense'])).code).toBe(2)
   expect((await it.cli(['--version'])).stdout).toMatch(/^pohunek \d+\.\d+\.\d+\n$/)
   const group = await it.cli(['session'])
   expect(group).toMatchObject({ code: 2, stdout: '' })
@@ -363,4 +386,59 @@ test('Ctrl-C ends an input that waits for its text or for the daemon, and nothin
   expect(asking.raw.toString()).toMatch(/^(\^C)?$/)
   it.daemon.signal('SIGCONT')
   expect((await session.info()).state).toBe('running')
+})
+
+test('a second session of one name is told, and how to tell them apart', async () => {
+  const it = await world()
+  const WARNING = 'warning: another session has this name; address it by id\n'
+  expect((await it.cli(['session', 'new', '--name', 'twin'])).stderr).toBe('')
+  expect(await it.cli(['session', 'new', '--name', 'twin'])).toMatchObject({ code: 0, stderr: WARNING })
+  const other = await it.sh('sleep 60', { name: 'other' })
+  expect((await it.cli(['session', 'rename', other.id, 'alone'])).stderr).toBe('')
+  expect(await it.cli(['session', 'rename', other.id, 'twin'])).toMatchObject({ code: 0, stderr: WARNING })
+  // What completion offers: every id, and no name that means two.
+  const offered = (await it.cli(['session', 'list', '--targets'])).stdout.trimEnd().split('\n')
+  expect(offered).toHaveLength(3)
+  expect(offered).not.toContain('twin')
+})
+
+test('an empty input presses Enter', async () => {
+  const it = await world()
+  const session = await it.sh('read x; echo "got [$x]"; sleep 60')
+  expect((await it.cli(['session', 'input', session.id, ''])).code).toBe(0)
+  await session.untilScreen('got []')
+})
+
+describe('session output --follow', () => {
+  test('prints what there is and what comes, as bytes into a pipe, until the program ended', async () => {
+    const it = await world()
+    const session = await it.sh(String.raw`printf 'early\033[31m\n'; read x; echo "late $x"; exit 3`)
+    await session.untilScreen('early')
+    const following = it.cli(['session', 'output', session.id, '--follow'])
+    await until('it follows', () => it.running('cli').length > 0)
+    await session.input('words')
+    const { code, stdout, stderr } = await following
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toBe((await session.output()).bytes.toString())
+    expect(stdout).toContain('early\x1b[31m\r\n')
+    expect(stdout).toContain('late words\r\n')
+    expect((await it.cli(['session', 'output', session.id, '--follow', '--json'])).code).toBe(2)
+  })
+
+  test('a terminal gets text, and a reader that leaves is no error', async () => {
+    const it = await world()
+    const session = await it.sh(String.raw`while :; do printf '\033[31mred\r\n'; sleep 0.05; done`)
+    const outer = it.terminal(['session', 'output', session.id, '-f'], { env: { NO_COLOR: '1' } })
+    await outer.until(String.raw`\x1b[31mred`)
+    expect(outer.raw.toString()).not.toContain('\x1b')
+    const SIGINT = 2
+    outer.write('\x03')
+    await outer.ended()
+    expect(outer.exit).toMatchObject({ signal: SIGINT })
+    const left = await run('/bin/sh', ['-c', '("$P" session output "$S" -f; echo "rc=$?" >&2) | head -c 4'], {
+      cwd: it.roots.work,
+      env: it.roots.env({ POHUNEK_NO_START: '1', P: bin('pohunek'), S: session.id }),
+    })
+    expect(left.stderr).toBe('rc=0\n')
+  })
 })

@@ -32,6 +32,13 @@ const OFFERS = (session: Session): [line: string, live: boolean, offers: string[
   ['pohunek attach s-', true, [session.id]],
   ['pohunek attach s-', false, []],
   ['pohunek session stop --json s-', true, [session.id]],
+  ['pohunek session screen he', true, ['here']],
+  // One session is enough for these, and a value of a flag is no target.
+  [`pohunek attach ${session.id} `, true, []],
+  ['pohunek session stop here ', true, []],
+  ['pohunek session output here --max-bytes 7 s-', true, []],
+  ['pohunek session output --max-bytes 7 s-', true, [session.id]],
+  ['pohunek completions bash ', false, []],
 ]
 
 test('every place of the command tree', () => {
@@ -123,6 +130,39 @@ test.skipIf(find('zsh') === undefined)('zsh, at its prompt', async () => {
   await typed('pohunek completions ', (screen) => ['bash', 'zsh', 'fish'].every((it) => screen.includes(it)))
   outer.write('\x15exit\r')
   expect(await outer.ended()).toBe(0)
+})
+
+test.skipIf(find('bash') === undefined)('bash: a name of several words is written as the shell reads it', async () => {
+  const it = await world()
+  await it.sh('sleep 60', { name: "it's my work" })
+  await it.sh('sleep 60', { name: 'a:b=c' })
+  await it.sh('sleep 60', { name: 'twin' })
+  await it.sh('sleep 60', { name: 'twin' })
+  const outer = new Outer(find('bash') as string, ['--norc', '-i'], {
+    cwd: it.roots.work,
+    env: { ...environment(it), PS1: '> ', HISTFILE: '/dev/null' },
+    cols: 120,
+  })
+  it.keep({ close: () => outer.dispose() })
+  outer.write('source <(pohunek completions bash --dynamic); echo bash-is-"ready"\r')
+  await outer.until('bash-is-ready')
+  const typed = async (line: string, shows: string): Promise<void> => {
+    outer.write(`\x15\x0c${line}\t`)
+    await outer.until(shows)
+  }
+  await typed('pohunek attach it', String.raw`> pohunek attach it\'s\ my\ work `)
+  await typed(String.raw`pohunek attach it\'s\ m`, String.raw`> pohunek attach it\'s\ my\ work `)
+  await typed(`pohunek attach "it's m`, `> pohunek attach "it's my work" `)
+  await typed('pohunek session inspect a', String.raw`> pohunek session inspect a\:b\=c `)
+  outer.write('\x15\x0cpohunek session inspect a\t\r')
+  await outer.until((screen) => /name +a:b=c/.test(screen))
+  // Two sessions share it: it means neither.
+  outer.write('\x15\x0cpohunek attach tw\t')
+  await outer.until('> pohunek attach tw')
+  outer.write('x')
+  await outer.until('> pohunek attach twx')
+  outer.write('\x15exit\r')
+  await outer.ended()
 })
 
 test('no such shell', async () => {

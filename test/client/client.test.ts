@@ -108,15 +108,6 @@ test('a client goes on with the next daemon', async () => {
   )
 })
 
-test('nobody there', async () => {
-  const it = await world({ daemon: false })
-  expect(await failure(connect({ env: it.roots.env() }))).toMatchObject({
-    class: 'daemon',
-    code: 'daemon_unreachable',
-    recover: 'pohunek daemon start',
-  })
-})
-
 /** A server that answers lines by script: only what a real daemon never does is tested with it. */
 async function scripted(it: World, answer: (line: Record<string, unknown>, socket: Socket) => void): Promise<string> {
   const path = join(it.roots.runtime, 'scripted.sock')
@@ -220,7 +211,8 @@ describe('daemons that misbehave or are older', () => {
   })
 
   test('the client’s v3 tables agree with the daemon’s', () => {
-    for (const method of ['package.list', 'session.wait_turn']) expect(() => paramsForV3(method, null)).toThrow(/needs protocol 4/)
+    for (const method of ['package.list', 'session.wait_turn'])
+      expect(() => paramsForV3(method, null)).toThrow(/needs protocol 4/)
     const runtime = { state: 'live', runtime_generation: '1', worker_instance_id: 'r-1' }
     const info = { id: 's-1', metadata: { runtime_id: 'mine' }, runtime }
     for (const [method, result] of [
@@ -242,4 +234,22 @@ describe('daemons that misbehave or are older', () => {
         expect([method, params, isDedicated(method, params)]).toEqual([method, params, dedicated?.(params) ?? false])
     }
   })
+})
+
+test('without a daemon the failure says what to do, and one is started where that is asked for', async () => {
+  const it = await world({ daemon: false })
+  expect(await failure(connect({ env: it.roots.env() }))).toMatchObject({
+    class: 'daemon',
+    code: 'daemon_unreachable',
+    recover: 'pohunek daemon start --detach, or connect({ start: true })',
+  })
+  expect(it.running('daemon')).toEqual([])
+  const pohunek = it.keep(await connect({ env: it.roots.env(), start: true }))
+  expect((await pohunek.call('daemon.health', null)).status).toBe('ok')
+  expect(it.running('daemon')).toHaveLength(1)
+  // One that cannot start tells its own words.
+  const broken = await world({ daemon: false, end: 'kill', config: 'nonsense = [\n' })
+  const refused = await failure(connect({ env: broken.roots.env(), start: true }))
+  expect(refused.code).toBe('daemon_spawn_failed')
+  expect(refused.msg).toContain('config.toml')
 })

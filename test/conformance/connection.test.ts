@@ -238,11 +238,15 @@ describe('attach lines', () => {
   })
 
   test('a stream that breaks is an internal error without its text', async () => {
-    const { connect } = await world({}, true)
+    const { connect, kernel } = await world({}, true)
     const raw = await connect()
     raw.send('{"attach":"crash"}\n')
     const answer = await raw.json()
     expect(answer).toMatchObject({ err: { code: 'internal_error' } })
+    const incident = /i-[0-9a-f]{10}/.exec(JSON.stringify(answer))?.[0]
+    expect(kernel.log.find((entry) => entry.level === 'error')).toMatchObject({
+      fields: { incident, stream: 'attach' },
+    })
     expect(JSON.stringify(answer)).not.toContain('secret')
   })
 

@@ -42,7 +42,6 @@ test('a version 3 subscriber gets its spelling and no newer event', async () => 
   const raw = await connect()
   expect((await raw.ask('subscribe', null, { v: { minimum: 3, maximum: 3 } })).v).toBe(3)
   await emit('background_state', { session_id: 's-1' })
-  await emit('demo_event', { n: 1 })
   const runtime = { state: 'live', runtime_generation: '1', worker_instance_id: 'w-1' }
   const metadata = { worker_instance_id: 'mine' }
   await emit('session_updated', {

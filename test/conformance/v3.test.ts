@@ -1,10 +1,6 @@
 /** contract/protocol.md §9 as tables. Pure: the adapter; its place in dispatch is tested with the sockets. */
 import { describe, expect, test } from 'vitest'
-import {
-  downgradeEvent,
-  downgradeResult,
-  upgradeParams,
-} from '../../protocol/window/v3.ts'
+import { downgradeEvent, downgradeResult, upgradeParams } from '../../protocol/window/v3.ts'
 import { plugins } from '../../main/plugins.ts'
 import type { Contract } from '../../protocol/contract.ts'
 import { testKernel } from '../harness/kernel.ts'

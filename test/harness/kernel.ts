@@ -1,4 +1,4 @@
-/** A whole kernel in this process: real plugins, fake edges, a clock that moves when told (style.md §10). */
+/** A whole kernel in this process: real plugins, fake edges, a clock that moves when told. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'

@@ -66,7 +66,7 @@ export const programOf = (seen: Seen): 'daemon' | 'worker' | 'cli' | 'other' => 
 export const show = (all: readonly Seen[]): string =>
   all.map((it) => `${it.pid} (parent ${it.ppid}, ${it.state}) ${it.argv.join(' ').slice(0, 200)}`).join('\n')
 
-export const childrenOf = (pid: number): Seen[] =>
+const childrenOf = (pid: number): Seen[] =>
   pids().flatMap((it) => {
     const seen = look(it)
     return seen?.ppid === pid ? [seen] : []

@@ -15,7 +15,15 @@ const caught = async (work: Promise<unknown>): Promise<unknown> =>
 
 function options() {
   const paths = resolvePaths(envBelow(privateRoot()), { uid: 0, platform: 'linux', tmpdir: '/tmp' })
-  return { log: memoryLog(), paths, config: testConfig, env: {}, tables: memoryTables(), daemonVersion: '0', checked: true }
+  return {
+    log: memoryLog(),
+    paths,
+    config: testConfig,
+    env: {},
+    tables: memoryTables(),
+    daemonVersion: '0',
+    checked: true,
+  }
 }
 
 describe('life', () => {

@@ -43,6 +43,24 @@ test('a closed scope takes nothing: what is offered is released at once', async 
   expect(() => it.after(1, 'late', () => undefined)).toThrow()
 })
 
+test('a release that closes its own scope again, or waits for the signal to, starts no second round', async () => {
+  const { it } = scope()
+  const seen: string[] = []
+  const closing: Promise<void>[] = []
+  it.signal.addEventListener('abort', () => void closing.push(it.close()))
+  it.defer('a', () => seen.push('a'))
+  it.defer('b', () => {
+    seen.push('b')
+    closing.push(it.close())
+    expect(it.closed).toBe(true)
+    expect(() => it.defer('late', () => seen.push('late'))).toThrow('s is closed')
+  })
+  await it.close()
+  expect(closing).toHaveLength(2)
+  await Promise.all(closing)
+  expect(seen).toEqual(['b', 'late', 'a'])
+})
+
 test('a child closes with its parent, and alone without a trace', async () => {
   const { it } = scope()
   const seen: string[] = []

@@ -28,6 +28,7 @@ const cases: [string, Record<string, unknown>, string, RegExp?][] = [
     { metadata: Object.fromEntries(Array.from({ length: 33 }, (_, n) => [`k${n}`, 'v'])) },
     'bad_request',
   ],
+  ['metadata that is a list', { metadata: [] }, 'bad_request'],
   ['metadata that is no text', { metadata: { a: 1 } }, 'bad_request'],
   ['a project', { project: 'p' }, 'bad_request', /worktrees plugin/],
   ['a branch', { branch: 'b' }, 'bad_request', /worktrees plugin/],

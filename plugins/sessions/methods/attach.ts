@@ -5,6 +5,7 @@ import type { Host } from '../host.ts'
 import { terminalSize } from '../request.ts'
 import { workerFault } from '../worker-faults.ts'
 
+/** Refuses a session's own terminal, then prepares one stream with the worker; nothing is open before it is redeemed. */
 export const attach =
   (host: Host): Handler<(typeof contract.methods)['session.attach']> =>
   async (params, call) => {

@@ -4,6 +4,7 @@ import { faults } from '../faults.ts'
 import type { Host } from '../host.ts'
 import { sendInput } from '../input.ts'
 
+/** Answers once the terminal took text and submit key; waiting for a state is refused before a byte is written. */
 export const input =
   (host: Host): Handler<(typeof contract.methods)['session.input']> =>
   async ({ session_id, text, wait }) => {

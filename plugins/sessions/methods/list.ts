@@ -4,6 +4,7 @@ import type contract from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import type { SessionInfo, SessionListFilter } from '../types.ts'
 
+/** Filters, then pages, then cuts to what one line holds. */
 export const list =
   (registry: Registry): Handler<(typeof contract.methods)['session.list']> =>
   (params) => {

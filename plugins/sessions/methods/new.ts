@@ -10,6 +10,7 @@ import type { Examine } from '../runtime.ts'
 import { faults } from '../faults.ts'
 import { message } from '../registry.ts'
 
+/** Creates a session and delivers its first prompt; a prompt that cannot be delivered undoes the creation. */
 export const newSession =
   (host: Host, examine: Examine): Handler<(typeof contract.methods)['session.new']> =>
   async (params) => {

@@ -9,6 +9,7 @@ import type { Registry } from '../registry.ts'
 /** Room for every key of the result beside its text. */
 const OTHER_KEYS_BYTES = 1_024
 
+/** The newest rows of the picture that fit one line. */
 export const read =
   (registry: Registry): Handler<(typeof contract.methods)['session.read']> =>
   async ({ session_id, source, lines, format }) => {

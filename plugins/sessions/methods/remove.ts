@@ -8,7 +8,9 @@ import type { Examine } from '../runtime.ts'
 
 type Remove = Handler<(typeof contract.methods)['session.remove']>
 
+/** Answers once everything of the session is proven gone and its record deleted. */
 export const remove = (host: Host, examine: Examine): Remove => removal(host, examine, false)
+/** The same, going past processes whose environment cannot be read; it answers with their list. */
 export const removeAcceptingUnconfirmed = (host: Host, examine: Examine): Remove => removal(host, examine, true)
 
 function removal(host: Host, examine: Examine, accept: boolean): Remove {

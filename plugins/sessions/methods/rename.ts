@@ -5,6 +5,7 @@ import { faults } from '../faults.ts'
 import type { Registry } from '../registry.ts'
 import { displayName } from '../request.ts'
 
+/** Answers once the name is durable; the name it already has changes nothing. */
 export const rename =
   (registry: Registry): Handler<(typeof contract.methods)['session.rename']> =>
   async ({ session_id, name }) => {

@@ -5,6 +5,7 @@ import { terminalSize } from '../request.ts'
 import { resized } from '../runtime.ts'
 import { workerFault } from '../worker-faults.ts'
 
+/** Asks the worker; the session shows the size the worker answers with. */
 export const resize =
   (host: Host): Handler<(typeof contract.methods)['session.resize']> =>
   async ({ session_id, stream_id, ...asked }) => {

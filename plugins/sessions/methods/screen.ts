@@ -3,6 +3,7 @@ import type contract from '../contract.ts'
 import { boundedPicture, fitting, runtimeOf, snapshotOf } from '../observe.ts'
 import type { Registry } from '../registry.ts'
 
+/** The picture after every byte that arrived before this request. */
 export const screen =
   (registry: Registry): Handler<(typeof contract.methods)['session.screen']> =>
   async ({ session_id }) => {

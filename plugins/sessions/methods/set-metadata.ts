@@ -5,6 +5,7 @@ import { faults } from '../faults.ts'
 import type { Registry } from '../registry.ts'
 import { changedMetadata } from '../request.ts'
 
+/** Answers once the change is durable; limits hold for the merged metadata. */
 export const setMetadata =
   (registry: Registry): Handler<(typeof contract.methods)['session.set_metadata']> =>
   async ({ session_id, metadata }) => {

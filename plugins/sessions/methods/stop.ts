@@ -4,6 +4,7 @@ import type contract from '../contract.ts'
 import { tracked, type Host } from '../host.ts'
 import { stopSession } from '../stop.ts'
 
+/** Answers once the program is proven gone; false when it had ended before. */
 export const stop =
   (host: Host, settle: Settle): Handler<(typeof contract.methods)['session.stop']> =>
   async (id) => {

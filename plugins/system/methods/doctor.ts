@@ -1,6 +1,7 @@
 import type { Diagnostics, Handler } from '../../../kernel/plugin.ts'
 import type contract from '../contract.ts'
 
+/** Runs every check there is now. */
 export const examine =
   (diagnostics: Diagnostics): Handler<(typeof contract.methods)['daemon.doctor']> =>
   async () => {
