@@ -1,8 +1,9 @@
 /** One run of the CLI: what it knows of its environment, and the daemon it talks to. */
-import { fstatSync, lstatSync, readSync } from 'node:fs'
+import { fstatSync, readSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Caller, ConnectOptions } from '../client/caller.ts'
 import { ClientError } from '../client/errors.ts'
+import { checkRuntimeDirectory } from '../client/runtime-directory.ts'
 import type { Session } from '../client/methods.ts'
 import { allPages, type SessionFilter } from '../client/pages.ts'
 import { resolveRoots, type Roots } from '../platform/roots.ts'
@@ -86,7 +87,7 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
   /** A client of the local daemon; nothing is dialled yet. */
   get client(): C {
     if (this.#client === undefined) {
-      checkFallback(this.roots)
+      checkRuntimeDirectory(this.roots)
       this.#client = new this.#makeClient({ env: this.env, socketPath: this.roots.daemonSocket })
     }
     return this.#client
@@ -193,19 +194,6 @@ function nobodyListens(failure: unknown): boolean {
   if (!(failure instanceof ClientError) || failure.code !== 'daemon_unreachable') return false
   const { code } = (failure.cause ?? {}) as NodeJS.ErrnoException
   return code === 'ENOENT' || code === 'ECONNREFUSED'
-}
-
-/** Below the shared temporary directory anybody could have made ours; it is used only when it is exactly that. */
-function checkFallback(roots: Roots): void {
-  if (!roots.runtimeIsFallback) return
-  const stat = lstatSync(roots.runtime, { throwIfNoEntry: false })
-  if (stat === undefined) return
-  const refuse = (problem: string): never => {
-    throw faults.runtime_directory_unsafe({ path: roots.runtime, problem })
-  }
-  if (!stat.isDirectory()) refuse('is not a directory')
-  if (stat.uid !== process.geteuid?.()) refuse('belongs to another user')
-  if ((stat.mode & 0o777) !== 0o700) refuse(`has mode 0${(stat.mode & 0o777).toString(8)}, not 0700`)
 }
 
 function readSome(buffer: Buffer): number {

@@ -39,11 +39,6 @@ export const faults = catalogue({
     say: (d: { pid: number; ms: number }) => `the daemon (pid ${d.pid}) did not end within ${d.ms} ms`,
     recover: 'its sessions are safe; look at its log, then end it with kill -9',
   },
-  runtime_directory_unsafe: {
-    class: 'configuration',
-    say: (d: { path: string; problem: string }) => `${d.path} ${d.problem}`,
-    recover: 'set XDG_RUNTIME_DIR to a directory of yours, or remove this one',
-  },
   service_unsupported: {
     class: 'configuration',
     say: (d: { platform: string }) => `services are not supported on ${d.platform} in this release`,

@@ -1,34 +1,64 @@
-/** One starter at a time: of many first calls only the one with the claim spawns a daemon, the others wait for it. */
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs'
+/**
+ * One starter at a time: of many first calls only the one with the claim spawns a daemon, the others wait for it. The
+ * claim only saves work, since the daemon's lock decides: where it cannot be kept, the start goes on without one.
+ */
+import { closeSync, lstatSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
 // A claim older than any start takes belongs to a starter that was killed.
 const STALE_MS = 30_000
+// Between its making and its first byte a claim names nobody; one that stays so is nobody's.
+const UNWRITTEN_MS = 1_000
+
+const WITHOUT: Disposable = { [Symbol.dispose]: () => undefined }
 
 /** Takes the claim in the runtime directory; undefined while another process has it. */
 export function claimStart(runtime: string): Disposable | undefined {
   const path = join(runtime, 'daemon.starting')
   mkdirSync(runtime, { recursive: true, mode: 0o700 })
+  let fd: number
   try {
-    const fd = openSync(path, 'wx', 0o600)
-    writeSync(fd, `${process.pid}\n`)
-    closeSync(fd)
-    return { [Symbol.dispose]: () => rmSync(path, { force: true }) }
+    fd = openSync(path, 'wx', 0o600)
   } catch (failure) {
     if ((failure as NodeJS.ErrnoException).code !== 'EEXIST') throw failure
-    if (isStale(path)) rmSync(path, { force: true })
-    return undefined
+    return isStale(path) && !removed(path) ? WITHOUT : undefined
+  }
+  try {
+    writeSync(fd, `${process.pid}\n`)
+  } catch {
+    removed(path) // a full disk
+    return WITHOUT
+  } finally {
+    closeSync(fd)
+  }
+  return { [Symbol.dispose]: () => void removed(path) }
+}
+
+/** False where something is there that cannot be removed, such as a directory. */
+function removed(path: string): boolean {
+  try {
+    rmSync(path, { force: true })
+    return true
+  } catch {
+    return false
   }
 }
 
 function isStale(path: string): boolean {
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found === undefined) return false // released meanwhile
+  if (!found.isFile()) return true
+  const ageMs = Date.now() - found.mtimeMs
+  const pid = ownerOf(path)
+  return ageMs > STALE_MS || (pid === undefined ? ageMs > UNWRITTEN_MS : !exists(pid))
+}
+
+function ownerOf(path: string): number | undefined {
   try {
-    if (Date.now() - statSync(path).mtimeMs > STALE_MS) return true
     const pid = Number(readFileSync(path, 'latin1').trim())
-    // Not written yet: its owner is between two system calls.
-    return pid > 0 && !exists(pid)
+    return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined
   } catch {
-    return false // released meanwhile
+    return undefined
   }
 }
 

@@ -5,6 +5,7 @@ import { Connection } from './connection.ts'
 import { isDedicated, waitMs, type MethodName, type MethodParams, type MethodResult, type Session } from './methods.ts'
 import { originOf, type Origin } from './origin.ts'
 import { allPages, type SessionFilter } from './pages.ts'
+import { checkRuntimeDirectory } from './runtime-directory.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -23,10 +24,12 @@ export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
-/** The socket of the daemon that serves this environment. */
+/** The socket of the daemon that serves this environment. Throws paths_unavailable, runtime_directory_unsafe. */
 export function localSocket(env: Environment = process.env): string {
   const uid = process.geteuid?.() ?? 0
-  return resolveRoots(env, { uid, platform: process.platform, tmpdir: '/tmp' }).daemonSocket
+  const roots = resolveRoots(env, { uid, platform: process.platform, tmpdir: '/tmp' })
+  checkRuntimeDirectory(roots)
+  return roots.daemonSocket
 }
 
 export class Caller {

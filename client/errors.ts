@@ -21,6 +21,11 @@ const own = catalogue({
     say: (d: { problem: string }) => d.problem,
     recover: 'pohunek doctor',
   },
+  runtime_directory_unsafe: {
+    class: 'configuration',
+    say: (d: { path: string; problem: string }) => `${d.path} ${d.problem}`,
+    recover: 'set XDG_RUNTIME_DIR to a directory of yours, or remove this one',
+  },
   framing: {
     class: 'transport',
     say: (d: { problem: string }) => d.problem,

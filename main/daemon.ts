@@ -32,6 +32,8 @@ export interface ServeOptions {
   readonly version: string
   /** Ends the daemon. */
   readonly stop: AbortSignal
+  /** Called once the log is open, before anything is read. */
+  readonly logging?: (log: Log) => void
   /** Sockets accept from here on. */
   readonly ready: (facts: { paths: Paths; config: DaemonConfig }) => void
 }
@@ -40,13 +42,14 @@ export interface ServeOptions {
  * Runs the daemon until `stop` aborts and everything it started is released. Throws a Fault when it cannot start:
  * configuration, daemon_already_running, storage, or a failing plugin.
  */
-export async function serve({ env, plugins, without = [], version, stop, ready }: ServeOptions): Promise<void> {
+export async function serve({ env, plugins, without = [], version, stop, logging, ready }: ServeOptions): Promise<void> {
   await using scope = new Scope('daemon', systemClock)
   const paths = resolvePaths(env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: SYSTEM_TMP })
   makeDirectories(paths)
   scope.own('locks', await lockRoots(paths, lockFile))
   const config = loadConfig(paths)
   const log = startLog(paths, config, scope)
+  logging?.(log)
   const tables = openTables({ file: join(paths.data, 'metadata.jsonl'), ...STORE_SCHEMA, clock: systemClock, log })
   scope.defer('record store', () => tables.close())
   log.info(

@@ -8,6 +8,7 @@ import { Fault } from '../protocol/fault.ts'
 import { readArguments, type Arguments } from './arguments.ts'
 import { closeInherited, tellServiceManager } from '../platform/index.ts'
 import { serve } from './daemon.ts'
+import { takeFailures } from './failures.ts'
 import { plugins } from './plugins.ts'
 
 declare const POHUNEK_VERSION: string | undefined
@@ -73,6 +74,11 @@ async function main(): Promise<void> {
       without: args.without,
       version,
       stop: stop.signal,
+      logging: (log) =>
+        takeFailures(process, log, () => {
+          writeSync(2, 'pohunekd: internal error, see the daemon log; sessions go on\n')
+          process.exit(EXIT_FAILED)
+        }),
       ready: ({ paths }) => {
         if (paths.runtimeIsFallback) writeSync(2, `pohunekd: XDG_RUNTIME_DIR is unset, using ${paths.runtime}\n`)
         if (readyFd !== undefined) tellReady(readyFd)

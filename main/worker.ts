@@ -49,7 +49,11 @@ async function main(): Promise<void> {
   })
   process.on('SIGTERM', () => void worker.terminate())
   process.on('SIGINT', () => void worker.terminate())
-  await worker.listen()
+  await worker.listen().catch((failure: unknown) => {
+    // Who starts a worker reads its log; its standard error may go nowhere.
+    log.error({ problem: words(failure) }, 'the worker could not start')
+    throw failure
+  })
   process.chdir('/')
   crashPoint('worker.ready')
   // An older systemd cannot hand us its socket as the descriptor; then NOTIFY_SOCKET is set and the descriptor is not ours.

@@ -8,7 +8,10 @@ export interface ProcessIdentity {
 export interface MarkedSweep {
   /** Processes whose environment carries the marker. */
   marked: ProcessIdentity[]
-  /** Same-user processes started after `since` whose environment the kernel withholds: they may belong. */
+  /**
+   * Same-user processes whose environment the kernel withholds, started after `since` and not proven to be no
+   * descendants of it: they may belong.
+   */
   unreadable: (ProcessIdentity & { command: string })[]
 }
 
@@ -26,6 +29,8 @@ export interface Processes {
   foregroundGroup(pid: number): number | undefined
   /** Members of a process group or, by `session`, of a terminal session. Zombies excluded. */
   membersOf(ids: { group?: number; session?: number }): ProcessIdentity[]
+  /** Children of `process`, theirs, and so on, as they are now; none once it is gone. Zombies excluded. */
+  descendantsOf(process: ProcessIdentity): ProcessIdentity[]
   /** All processes of this user whose environment has `NAME=value`. */
   findMarked(marker: { name: string; value: string; since?: ProcessIdentity }): MarkedSweep
   /** Signals exactly this process: the identity is checked on a handle that pins it where the OS has one. */

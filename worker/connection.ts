@@ -3,12 +3,18 @@
  * a line: `{"attach":"<token>"}` turns it raw, a hook report is answered, everything else is the control protocol.
  */
 import type { Socket } from 'node:net'
+import type { Clock } from '../kernel/clock.ts'
 import { FrameDecoder, type Frame } from '../protocol/worker/frames.ts'
 import { MAX_LINE_BYTES } from '../protocol/limits.ts'
+import type { Admission } from './admission.ts'
 
 /** Requests that carry no payload stay far below this. */
 export const SHORT_LINE_BYTES = 65_536
 const LF = 0x0a
+/** Time for the first whole line or frame. */
+const OPENING_MS = 10_000
+/** Time a refused peer has to read why. */
+const FAREWELL_MS = 2_000
 
 export interface ConnectionHost {
   /** A control line, parsed. `bytes`: its length. */
@@ -26,18 +32,30 @@ export interface ConnectionHost {
 export class Connection {
   readonly socket: Socket
   readonly #host: ConnectionHost
+  readonly #clock: Clock
+  readonly #admission: Admission
+  #deadline: Disposable | undefined
   #mode: 'unknown' | 'lines' | 'frames' | 'raw' | 'refused' = 'unknown'
   #chunks: Buffer[] = []
   #pending = 0
   #decoder: FrameDecoder | undefined
   #raw: ((bytes: Buffer) => void) | undefined
 
-  constructor(socket: Socket, host: ConnectionHost) {
+  /** `admission` was entered for this connection; it leaves by itself. */
+  constructor(socket: Socket, host: ConnectionHost, shared: { clock: Clock; admission: Admission }) {
     this.socket = socket
     this.#host = host
+    this.#clock = shared.clock
+    this.#admission = shared.admission
+    this.#deadline = this.#clock.after(OPENING_MS, () => socket.destroy())
     socket.on('data', (bytes: Buffer) => this.#take(bytes))
     socket.on('error', () => {}) // 'close' follows
-    socket.on('close', () => host.closed())
+    socket.on('close', () => {
+      this.#deadline?.[Symbol.dispose]()
+      this.#dropUnfinished()
+      this.#admission.left()
+      host.closed()
+    })
   }
 
   send(message: object): void {
@@ -51,9 +69,23 @@ export class Connection {
   /** Nothing more is read; what was written still goes out. */
   refuse(): void {
     this.#mode = 'refused'
-    this.#chunks = []
+    this.#dropUnfinished()
     this.socket.end()
     this.socket.resume()
+    this.#deadline?.[Symbol.dispose]()
+    if (!this.socket.destroyed) this.#deadline = this.#clock.after(FAREWELL_MS, () => this.socket.destroy())
+  }
+
+  /** It said what it is. */
+  #opened(): void {
+    this.#deadline?.[Symbol.dispose]()
+    this.#deadline = undefined
+  }
+
+  #dropUnfinished(): void {
+    this.#admission.release(this.#pending)
+    this.#chunks = []
+    this.#pending = 0
   }
 
   #take(bytes: Buffer): void {
@@ -72,6 +104,7 @@ export class Connection {
       this.#host.badFrame()
       return this.refuse()
     }
+    if (frames.length > 0) this.#opened()
     for (const frame of frames) if (this.#mode === 'frames') this.#host.frame(frame)
   }
 
@@ -84,14 +117,19 @@ export class Connection {
         return this.refuse()
       }
       if (end === -1) {
-        if (rest.length > 0) this.#chunks.push(rest)
+        if (rest.length === 0) return
+        if (!this.#admission.hold(rest.length)) {
+          this.#host.badLine('too many unfinished lines')
+          return this.refuse()
+        }
+        this.#chunks.push(rest)
         this.#pending += rest.length
         return
       }
       const line =
         this.#chunks.length === 0 ? rest.subarray(0, end) : Buffer.concat([...this.#chunks, rest.subarray(0, end)])
-      this.#chunks = []
-      this.#pending = 0
+      this.#dropUnfinished()
+      this.#opened()
       rest = rest.subarray(end + 1)
       this.#line(line, rest)
     }

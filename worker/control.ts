@@ -8,6 +8,7 @@ import {
   type RequestOf,
   type WorkerResponse,
 } from '../protocol/worker/messages.ts'
+import { MAX_RESULT_BYTES } from '../protocol/limits.ts'
 import { SHORT_LINE_BYTES, type Connection } from './connection.ts'
 import { WorkerFailure } from './failure.ts'
 import { randomHex } from './random.ts'
@@ -120,7 +121,7 @@ export class Control {
         return { type: 'data_stream_closed', closed: session.clients.close(request.stream_id, 'requested') }
       case 'terminal_snapshot':
         return session.terminal.settled().then(() => ({
-          encoded: `"type":"terminal_snapshot","runtime_id":"${session.runtimeId}","snapshot":${session.terminal.snapshotJson()}`,
+          encoded: `"type":"terminal_snapshot","runtime_id":"${session.runtimeId}","snapshot":${fitsLine(session.terminal.snapshotJson())}`,
         }))
       case 'write_plan':
         return worker.writePlan(session, request.plan).then((written) => ({
@@ -191,4 +192,17 @@ export class Control {
     const known = failure instanceof WorkerFailure ? failure : this.#worker.unexpected(failure)
     this.#connection.send({ request_id: requestId, type: 'error', error: known.toBody() })
   }
+}
+
+/** The longer envelope of this protocol included. */
+const MAX_SNAPSHOT_BYTES = MAX_RESULT_BYTES - 1_024
+
+/** A longer line would end the reader's connection. Throws WorkerFailure `observation_limit_exceeded`. */
+function fitsLine(json: string): string {
+  const bytes = json.length * 3 <= MAX_SNAPSHOT_BYTES ? 0 : Buffer.byteLength(json)
+  if (bytes <= MAX_SNAPSHOT_BYTES) return json
+  throw new WorkerFailure(
+    'observation_limit_exceeded',
+    `the screen has ${bytes} bytes, at most ${MAX_SNAPSHOT_BYTES} fit one answer`,
+  )
 }

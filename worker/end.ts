@@ -1,8 +1,8 @@
 /**
  * The end of a session's processes.
  * Invariants
- *  1. A signal goes only to a process proven to be ours: a member of the program's terminal session, or a carrier of
- *     the runtime's marker. A recycled pid never gets one.
+ *  1. A signal goes only to a process proven to be ours: a member of the program's terminal session, a carrier of
+ *     the runtime's marker, or one seen below the program when it was stopped. A recycled pid never gets one.
  *  2. Nothing is told as gone that was not seen gone.
  */
 import type { Clock } from '../kernel/clock.ts'
@@ -34,6 +34,8 @@ export interface Leftover {
 
 export class Ending {
   readonly #it: EndingOptions
+  /** Seen below the program when it was stopped: some have left its terminal and its environment. */
+  readonly #below = new Map<string, ProcessIdentity>()
 
   constructor(options: EndingOptions) {
     this.#it = options
@@ -42,10 +44,12 @@ export class Ending {
   /** HUP and TERM to the program's processes, CONT for stopped ones, KILL after the grace. False: the exit was not seen. */
   async terminate(exited: Promise<void>): Promise<boolean> {
     const { graceMs } = this.#it
+    this.#lookBelow()
     // An interactive shell ignores TERM and obeys HUP; most others take either.
     for (const signal of ['SIGHUP', 'SIGTERM', 'SIGCONT'] as const) this.#signal(this.#members(), signal)
     if (await this.#within(exited, graceMs)) return true
     for (let waited = 0; waited < KILL_BOUND_MS; waited += 250) {
+      this.#lookBelow()
       this.#signal(this.#members(), 'SIGKILL')
       if (await this.#within(exited, 250)) return true
     }
@@ -81,9 +85,15 @@ export class Ending {
   #left(): { living: ProcessIdentity[]; unreadable: (ProcessIdentity & { command: string })[] } {
     const { processes, runtimeId, worker } = this.#it
     const found = processes.findMarked({ name: INSTANCE_MARKER, value: runtimeId, since: worker })
-    const living = new Map([...found.marked, ...this.#members()].map((it) => [key(it), it]))
+    const below = [...this.#below.values()].filter((it) => processes.isRunning(it))
+    const living = new Map([...found.marked, ...this.#members(), ...below].map((it) => [key(it), it]))
     living.delete(key(worker))
     return { living: [...living.values()], unreadable: found.unreadable.filter((it) => !living.has(key(it))) }
+  }
+
+  #lookBelow(): void {
+    const { processes, child } = this.#it
+    for (const it of processes.descendantsOf(child)) this.#below.set(key(it), it)
   }
 
   /** Processes of the program's terminal session, none once its id belongs to somebody else (1). */

@@ -3,7 +3,8 @@
  * Invariants
  *  1. Bytes of one plan, and bytes of one attach stream, keep their order; a fragment is never interleaved.
  *  2. A write_id is written once per lease: a repetition gets the first one's outcome.
- *  3. A terminal that takes no byte for the stall bound ends the plan with `input_stalled`; the rest is not written.
+ *  3. A terminal that takes no byte for the stall bound ends the plan with `input_stalled`, also one that waits behind
+ *     other input; the rest is not written.
  *  4. Typing waits behind a plan that pauses between fragments for TYPING_WAIT_MS at most, then goes in between.
  *  5. Queued bytes are bounded; who exceeds them waits or is refused.
  */
@@ -15,6 +16,8 @@ import { WorkerFailure } from './failure.ts'
 const TYPING_WAIT_MS = 1_000
 /** Typing queued by all clients before their sockets are not read any more. */
 export const MAX_TYPING_BYTES = 262_144
+/** Replies to a program that asks and does not read; what comes behind them is dropped. */
+export const MAX_REPLY_BYTES = 65_536
 const MAX_PLAN_BYTES = 4_194_304
 /** Waits between two tries while the terminal takes nothing: a reader that lives empties 4 KB in well under 1 ms. */
 const RETRY_MS = 1
@@ -26,6 +29,7 @@ interface Job {
   fragments: { bytes: Buffer; delayAfterMs: number }[]
   plan?: {
     id: string
+    since: number
     stallMs: number | undefined
     done: (written: number) => void
     failed: (failure: WorkerFailure) => void
@@ -89,7 +93,11 @@ export class InputQueue {
       ) // 5
     }
     const outcome = new Promise<number>((done, failed) => {
-      this.#plans.push({ fragments, written: 0, plan: { id: plan.write_id, stallMs, done, failed } })
+      this.#plans.push({
+        fragments,
+        written: 0,
+        plan: { id: plan.write_id, since: this.#clock.monotonic(), stallMs, done, failed },
+      })
     })
     outcome.catch(() => {}) // the repetition of a write may never come; its first asker gets the failure
     this.#planBytes += bytes
@@ -102,7 +110,12 @@ export class InputQueue {
     return outcome
   }
 
-  /** Queues typing of a client, or the terminal's own replies. True while there is room for more. */
+  /** Queues the terminal's own reply to a query, whole or not at all (5). */
+  replied(bytes: Buffer): void {
+    if (this.#typingBytes + bytes.length <= MAX_REPLY_BYTES) this.typed(bytes)
+  }
+
+  /** Queues typing of a client. True while there is room for more. */
   typed(bytes: Buffer): boolean {
     if (this.#ended !== undefined || bytes.length === 0) return true
     this.#typing.push({ fragments: [{ bytes, delayAfterMs: 0 }], written: 0 })
@@ -221,20 +234,16 @@ export class InputQueue {
   /** (3). Tries again soon while the reader may be alive, ever more rarely while it is not. */
   #stalled(job: Job, current: { at: number }): boolean {
     const now = this.#clock.monotonic()
-    this.#stalledSince ??= now
-    const bound = job.plan?.stallMs
-    if (bound !== undefined && now - this.#stalledSince >= bound) {
-      const rest = job.fragments.reduce((sum, it) => sum + it.bytes.length, 0) - current.at
-      this.#planBytes -= rest
+    const since = (this.#stalledSince ??= now)
+    for (const waiting of this.#plans.filter((it) => overdue(it, since, now))) {
+      this.#plans.splice(this.#plans.indexOf(waiting), 1)
+      this.#giveUp(waiting, 0)
+    }
+    if (overdue(job, since, now)) {
       this.#current = undefined
       this.#stalledSince = undefined
       this.#retries = 0
-      job.plan?.failed(
-        new WorkerFailure(
-          'input_stalled',
-          `the program read no input for ${bound} ms; ${job.written} bytes were written, ${rest} were not`,
-        ),
-      )
+      this.#giveUp(job, current.at)
       return true
     }
     const tries = this.#retries++
@@ -250,12 +259,28 @@ export class InputQueue {
     return false
   }
 
+  #giveUp(job: Job, at: number): void {
+    const rest = job.fragments.reduce((sum, it) => sum + it.bytes.length, 0) - at
+    this.#planBytes -= rest
+    job.plan?.failed(
+      new WorkerFailure(
+        'input_stalled',
+        `the program read no input for ${job.plan.stallMs} ms; ${job.written} bytes were written, ${rest} were not`,
+      ),
+    )
+  }
+
   #roomAgain(): void {
     if (this.#onRoom.length === 0 || this.#typingBytes >= MAX_TYPING_BYTES / 2) return
     const waiting = this.#onRoom
     this.#onRoom = []
     for (const run of waiting) run()
   }
+}
+
+/** Pure. Has the terminal taken nothing since `stalledSince` for as long as the plan of this job may wait? */
+function overdue({ plan }: Job, stalledSince: number, now: number): boolean {
+  return plan?.stallMs !== undefined && now - Math.max(stalledSince, plan.since) >= plan.stallMs
 }
 
 /** Tells two plans under one id apart without keeping their bytes. */

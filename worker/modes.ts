@@ -1,6 +1,6 @@
 /**
  * Sticky modes the emulator does not keep (or does not tell): what a program switched on long ago and a reattached
- * client must have again. Fed by parser hooks that only look; the emulator's own handlers run after them.
+ * client must have again. Fed by parser hooks that mostly only look; the emulator's own handlers run after them.
  */
 import type { IParser } from '@xterm/headless'
 import type { Params } from './xterm.ts'
@@ -173,7 +173,7 @@ export class StickyModes {
       if (parts[at + 1] !== '?' && Number.isInteger(index) && index >= 0 && index < 256)
         this.#setColor(String(index), parts[at + 1])
     }
-    return false
+    return true // the emulator's own handler has no use here, and its time grows with the square of the list
   }
 
   #dynamicColor(code: number, data: string): boolean {

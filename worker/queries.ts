@@ -5,7 +5,7 @@
  *     the others are dropped.
  *  2. A reply is passed on only while its query is open and the terminal's foreground process group is still the one
  *     that was in front when the query was read: a late reply never becomes somebody's typing.
- *  3. A client that gives no reply within the bound is replaced by the worker's own answer, and its late one is dropped.
+ *  3. A client that gives no reply within the bound, or while too many others are asked, is replaced by the worker's own answer, and its late one is dropped.
  *  4. What could be a key press is passed on when no query of its kind is open.
  */
 import type { Clock } from '../kernel/clock.ts'
@@ -13,6 +13,7 @@ import type { Clock } from '../kernel/clock.ts'
 /** Longest a program waits for a client's terminal; slower terminals are answered for. Links of 200 ms still make it. */
 export const CLIENT_REPLY_MS = 500
 const MAX_OPEN_QUERIES = 64
+const MAX_ANSWERED = 1_024
 /** How long a reply may trail the worker's own answer and still be recognised as its double. */
 const SWALLOW_MS = 10_000
 
@@ -51,7 +52,7 @@ export class QueryDesk {
       if (own !== '') this.#host.answer(own) // 1
       return
     }
-    if (this.#open.length >= MAX_OPEN_QUERIES) this.#open.shift()
+    if (this.#open.length >= MAX_OPEN_QUERIES) this.#answerOldest() // in the order they were asked
     this.#open.push({ kind, client, group: this.#host.foregroundGroup(), own, at: this.#clock.monotonic() })
     this.#arm()
   }
@@ -95,14 +96,19 @@ export class QueryDesk {
       this.#timer = undefined
       const now = this.#clock.monotonic()
       while (this.#open[0] !== undefined && now - this.#open[0].at >= CLIENT_REPLY_MS) {
-        const query = this.#open.shift()
-        if (query === undefined) break
-        this.#answered.push({ kind: query.kind, client: query.client, at: now })
-        if (this.#answered.length > MAX_OPEN_QUERIES) this.#answered.shift()
-        this.#answerFor(query)
+        this.#answerOldest()
       }
       this.#arm()
     })
+  }
+
+  /** (3) */
+  #answerOldest(): void {
+    const query = this.#open.shift()
+    if (query === undefined) return
+    this.#answered.push({ kind: query.kind, client: query.client, at: this.#clock.monotonic() })
+    if (this.#answered.length > MAX_ANSWERED) this.#answered.shift()
+    this.#answerFor(query)
   }
 
   #answerFor(query: OpenQuery): void {

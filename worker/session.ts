@@ -67,6 +67,7 @@ export class Session {
   readonly #ended: Promise<void>
   #tellEnded: () => void = () => {}
   #stopping: Promise<void> | undefined
+  #ending: Ending | undefined
   #stoppedByUser = false
   #size: Size
   #wanted: Size | undefined
@@ -104,7 +105,7 @@ export class Session {
       {
         newestClient: () => this.clients.newest(),
         foregroundGroup: () => processes.foregroundGroup(this.child.pid),
-        answer: (text) => void this.input.typed(Buffer.from(text, 'latin1')),
+        answer: (text) => this.input.replied(Buffer.from(text, 'latin1')),
       },
       clock,
     )
@@ -204,7 +205,7 @@ export class Session {
   }
 
   async #terminate(): Promise<void> {
-    if (!(await this.#ending().terminate(this.#leaderExited))) {
+    if (!(await this.#endingOnce().terminate(this.#leaderExited))) {
       this.#options.log.error({ child: this.child.pid }, 'the program survived SIGKILL')
       this.#stopping = undefined
       return
@@ -212,16 +213,17 @@ export class Session {
     await this.#ended
   }
 
-  #ending(): Ending {
+  /** One for the stop and for the sweep behind it: what the stop has seen is swept too. */
+  #endingOnce(): Ending {
     const { processes, clock, worker, runtimeId, initialize } = this.#options
-    return new Ending({
+    return (this.#ending ??= new Ending({
       processes,
       clock,
       worker,
       runtimeId,
       child: this.child,
       graceMs: Math.max(0, initialize.stop_policy.grace_ms),
-    })
+    }))
   }
 
   #output(bytes: Buffer): void {
@@ -247,7 +249,7 @@ export class Session {
     this.input.end(new WorkerFailure('invalid_state', 'the program has ended'))
     let leftovers: Leftover[] = []
     try {
-      leftovers = await this.#ending().sweep()
+      leftovers = await this.#endingOnce().sweep()
     } catch (failure) {
       log.error({ problem: (failure as Error).message }, 'the sweep failed')
       leftovers = [{ pid: this.child.pid, startIdentity: this.child.startIdentity, why: 'unreadable' }]

@@ -25,6 +25,7 @@ import type {
   WritePlan,
 } from '../protocol/worker/messages.ts'
 import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
+import { Admission } from './admission.ts'
 import type { WorkerArguments } from './argv.ts'
 import { childEnvironment, markerEntries } from './child-env.ts'
 import { Connection } from './connection.ts'
@@ -82,6 +83,7 @@ export class Worker {
   #launchDaemonId: string | undefined
   #idle: Disposable | undefined
   readonly #socket: ControlSocket
+  readonly #admission = new Admission()
   #resizeSequences = new Map<string, number>()
   readonly #rests = new Map<string, { timer?: Disposable; due: boolean }>()
   #leaving = false
@@ -251,7 +253,7 @@ export class Worker {
           terminalChanged: () => {
             if (this.#session === session) this.#tellPicture(session)
           },
-          cwdReported: (cwd) => this.leases.tellCapable('stream_events', { type: 'cwd_reported', cwd }),
+          cwdReported: () => this.#rested('cwd', () => this.#tellCwd(session)),
           resizedByClient: (dimensions) =>
             this.leases.tellCapable('stream_events', { type: 'resized_by_client', dimensions }),
           streamOpened: (stream_id) => this.leases.tellCapable('stream_events', { type: 'stream_opened', stream_id }),
@@ -464,6 +466,11 @@ export class Worker {
     this.#rested('terminal', () => this.leases.tell({ type: 'terminal_changed', watermark: session.terminal.parsed }))
   }
 
+  #tellCwd(session: Session): void {
+    const cwd = session.terminal.reportedCwd
+    if (cwd !== undefined) this.leases.tellCapable('stream_events', { type: 'cwd_reported', cwd })
+  }
+
   /** First call at once, further ones together after a rest. */
   #rested(name: string, run: () => void): void {
     const rest = this.#rests.get(name)
@@ -486,14 +493,19 @@ export class Worker {
   }
 
   #connected(socket: net.Socket): void {
-    const connection: Connection = new Connection(socket, {
-      line: (message, bytes) => control.line(message, bytes),
-      badLine: (problem) => control.badLine(problem),
-      raw: (token, rest) => stream.raw(token, rest),
-      frame: (frame) => stream.frame(frame),
-      badFrame: () => stream.badFrame(),
-      closed: () => control.closed(),
-    })
+    if (!this.#admission.enter()) return void socket.destroy()
+    const connection: Connection = new Connection(
+      socket,
+      {
+        line: (message, bytes) => control.line(message, bytes),
+        badLine: (problem) => control.badLine(problem),
+        raw: (token, rest) => stream.raw(token, rest),
+        frame: (frame) => stream.frame(frame),
+        badFrame: () => stream.badFrame(),
+        closed: () => control.closed(),
+      },
+      { clock: this.#options.clock, admission: this.#admission },
+    )
     const control = new Control(this, connection)
     const stream = new DataStream(this, connection)
   }

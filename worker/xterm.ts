@@ -5,7 +5,8 @@
 import { poolSize } from './unpooled.ts'
 import { Terminal } from '@xterm/headless/lib-headless/xterm-headless.mjs'
 import { UnicodeGraphemesAddon } from '@xterm/addon-unicode-graphemes/lib/addon-unicode-graphemes.mjs'
-import type { IParser } from '@xterm/headless'
+import type { IFunctionIdentifier, IParser } from '@xterm/headless'
+import { boundCosts, type PayloadParser } from './bounds.ts'
 
 Buffer.poolSize = poolSize
 
@@ -69,7 +70,17 @@ export interface Core {
     parse(bytes: Uint8Array): void
     _curAttrData: Attributes
     _utf8Decoder: { interim: Uint8Array; clear(): void }
-    _parser: { currentState: number; reset(): void }
+    _parser: {
+      currentState: number
+      reset(): void
+      /** As the public one, with the parameters themselves instead of a copy. */
+      registerCsiHandler(
+        id: IFunctionIdentifier,
+        handler: (params: { params: Int32Array; length: number }) => boolean,
+      ): unknown
+      _oscParser: PayloadParser
+      _dcsParser: PayloadParser
+    }
   }
   resize(columns: number, rows: number): void
 }
@@ -112,6 +123,7 @@ export function createEmulator(columns: number, rows: number, scrollback: number
   terminal.loadAddon(new UnicodeGraphemesAddon())
   const { _core: core } = terminal as unknown as { _core: Core }
   mendEraseAbove(terminal.parser, core)
+  boundCosts(terminal.parser, core)
   return {
     core,
     parser: terminal.parser,

@@ -37,6 +37,10 @@ export interface ConnectionOptions {
   readonly peerOf: PeerOf
   /** Unread bytes went up or down. */
   onPending(bytes: number): void
+  /** Set while the client has not taken what it is owed: how many bytes; 0 once it has. */
+  onUnsent(connection: Connection, bytes: number): void
+  /** Resolves when the daemon does not hold too many unsent answers; undefined when it does not now. */
+  room(): Promise<void> | undefined
   /** The connection is closed, or was taken over as a raw stream. */
   onGone(connection: Connection): void
 }
@@ -48,6 +52,7 @@ export interface ConnectionOptions {
  *  2. A client that is gone aborts its request, one that only ended its writing still gets every answer it is owed.
  *  3. The next request is not read before the client took the last response.
  *  4. The version of the first negotiated request stamps everything after it.
+ *  5. No request starts while clients leave too many answers unread.
  */
 export class Connection implements Caller {
   readonly local: boolean
@@ -219,6 +224,11 @@ export class Connection implements Caller {
     }
     this.#version = version // 4
     if (request.method === 'subscribe') return await this.#subscribe(request)
+    const room = this.#options.room()
+    if (room !== undefined) {
+      await room // 5
+      if (this.#mode !== 'lines') return
+    }
     const call = new RequestCall(this, version, request.id, request.origin)
     this.#call = call
     if (this.#stopping) call.giveUp(shuttingDown())
@@ -279,10 +289,12 @@ export class Connection implements Caller {
       const stall = this.#options.scope.after(this.#options.limits.writeStallMs, 'write stall', () => socket.destroy())
       const done = (): void => {
         stall[Symbol.dispose]()
+        this.#options.onUnsent(this, 0)
         socket.off('drain', done).off('close', done)
         resolve()
       }
       socket.on('drain', done).on('close', done)
+      this.#options.onUnsent(this, socket.writableLength)
     })
   }
 

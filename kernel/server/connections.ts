@@ -6,8 +6,9 @@ import type { Clock } from '../clock.ts'
 import type { Scope } from '../scope.ts'
 import { Connection, type ConnectionOptions } from './connection.ts'
 import { connectionFaults } from './faults.ts'
+import { Unsent } from './unsent.ts'
 
-export type Shared = Omit<ConnectionOptions, 'socket' | 'scope' | 'local' | 'onPending' | 'onGone'>
+export type Shared = Omit<ConnectionOptions, 'socket' | 'scope' | 'local' | 'onPending' | 'onUnsent' | 'room' | 'onGone'>
 
 /** All connections of the daemon, and the bounds they share (server/limits.ts). */
 export class Connections {
@@ -15,6 +16,7 @@ export class Connections {
   readonly #clock: Clock
   readonly #scope: Scope
   readonly #open = new Set<Connection>()
+  readonly #unsent: Unsent<Connection>
   #pendingBytes = 0
   #emptied: (() => void) | undefined
 
@@ -22,6 +24,8 @@ export class Connections {
     this.#shared = shared
     this.#clock = clock
     this.#scope = scope
+    const { maxUnsentBytes, crowdedStallMs } = shared.limits
+    this.#unsent = new Unsent({ maxBytes: maxUnsentBytes, stallMs: crowdedStallMs, clock, scope })
   }
 
   get size(): number {
@@ -49,6 +53,8 @@ export class Connections {
         scope,
         local,
         onPending: (bytes) => this.#onPending(bytes),
+        onUnsent: (of, bytes) => this.#unsent.set(of, bytes),
+        room: () => this.#unsent.room(),
         onGone: (gone) => {
           this.#open.delete(gone)
           if (this.#open.size === 0) this.#emptied?.()

@@ -13,6 +13,10 @@ export interface ServerLimits {
   readonly maxLineBytes: number
   /** Time a client has to take a response before it is given up. */
   readonly writeStallMs: number
+  /** Answers clients have not taken, over all connections; above it no request starts, and clients are given up sooner. */
+  readonly maxUnsentBytes: number
+  /** Time a client has to take a response while there are more than maxUnsentBytes. */
+  readonly crowdedStallMs: number
   /** After an error that ends a connection, its input is discarded this long so that the client can read the error. */
   readonly lingerMs: number
   /** How often a half-closed client with a request in flight is checked for having gone. */
@@ -29,6 +33,9 @@ export const SERVER_LIMITS: ServerLimits = {
   maxPendingBytes: 16 * MAX_LINE_BYTES,
   maxLineBytes: MAX_LINE_BYTES,
   writeStallMs: 30_000,
+  // Beside what the kernel holds for each socket.
+  maxUnsentBytes: 64 * MAX_LINE_BYTES,
+  crowdedStallMs: 1_000,
   lingerMs: 1_000,
   goneProbeMs: 250,
 }

@@ -53,11 +53,35 @@ export function parseLine(bytes: Buffer): RawRecord[] | string {
     return 'not JSON'
   }
   if (!isRecord(raw)) return 'not an object'
+  if (openings(bytes) > MAX_NESTING && isDeeper(raw, MAX_NESTING)) return 'nested too deep'
   if (raw['kind'] !== BATCH) return checked([raw])
   const changes = raw['changes']
   if (!Array.isArray(changes) || !changes.every(isRecord)) return 'a batch without changes'
   // The frame of a batch has a version of its own: one of a newer daemon may mean something else.
   return checked([...changes, { schema_version: versionOf(raw), kind: BATCH, changes: [] }])
+}
+
+/** No record of ours comes near it; what is parsed without end overflows the stack where it is written again. */
+const MAX_NESTING = 128
+const OPENERS = ['{', '[']
+
+/** At least the nesting of a line, and cheap. */
+function openings(bytes: Buffer): number {
+  let count = 0
+  for (const it of OPENERS)
+    for (let at = bytes.indexOf(it); at >= 0 && count <= MAX_NESTING; at = bytes.indexOf(it, at + 1)) count++
+  return count
+}
+
+function isDeeper(root: object, limit: number): boolean {
+  const pending: [object, number][] = [[root, 1]]
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const [value, depth] = next
+    if (depth > limit) return true
+    for (const it of Object.values(value) as unknown[])
+      if (typeof it === 'object' && it !== null) pending.push([it, depth + 1])
+  }
+  return false
 }
 
 function checked(records: RawRecord[]): RawRecord[] | string {

@@ -15,6 +15,7 @@ export const unsupportedProcesses: Processes = {
   cwd: fact,
   foregroundGroup: fact,
   membersOf: fact,
+  descendantsOf: fact,
   findMarked: fact,
   variable: fact,
   signal: fact,

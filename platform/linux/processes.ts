@@ -1,5 +1,6 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 import type { MarkedSweep, ProcessIdentity, Processes } from '../processes.ts'
+import { isStranger } from './kinship.ts'
 import { allPids, attempt, hasEntry, isAlive, readArgv, readEntry, readStat, readUid, type Stat } from './proc.ts'
 
 const errno = (failure: unknown): string | undefined => (failure as NodeJS.ErrnoException).code
@@ -22,7 +23,10 @@ function alive(picks: (stat: Stat) => boolean): ProcessIdentity[] {
   })
 }
 
-/** An environment that cannot be read says nothing; a process older than `since` cannot belong, so only younger ones count. */
+/**
+ * An environment that cannot be read says nothing; a process older than `since`, or proven not to descend from it, cannot
+ * belong.
+ */
 function findMarked({ name, value, since }: { name: string; value: string; since?: ProcessIdentity }): MarkedSweep {
   const uid = process.geteuid?.()
   const earliest = since === undefined ? 0n : BigInt(since.startIdentity)
@@ -40,7 +44,8 @@ function findMarked({ name, value, since }: { name: string; value: string; since
         sweep.marked.push(found)
       }
     } catch (failure) {
-      if (errno(failure) === 'EACCES' || errno(failure) === 'EPERM')
+      const isWithheld = errno(failure) === 'EACCES' || errno(failure) === 'EPERM'
+      if (isWithheld && (since === undefined || !isStranger(pid, since, readStat)))
         sweep.unreadable.push({ ...found, command: stat.command })
       // anything else (ENOENT, ESRCH): it ended meanwhile
     }
@@ -64,6 +69,29 @@ export function signalChecked(target: ProcessIdentity, signal: NodeJS.Signals): 
   }
 }
 
+function descendantsOf(root: ProcessIdentity): ProcessIdentity[] {
+  const children = new Map<number, { pid: number; stat: Stat }[]>()
+  for (const pid of allPids()) {
+    const stat = readStat(pid)
+    if (stat === undefined) continue
+    const siblings = children.get(stat.parent)
+    if (siblings === undefined) children.set(stat.parent, [{ pid, stat }])
+    else siblings.push({ pid, stat })
+  }
+  // Looked at last: while it is there, its pid is nobody else's.
+  if (identify(root.pid)?.startIdentity !== root.startIdentity) return []
+  const found: ProcessIdentity[] = []
+  const next = [root.pid]
+  for (let parent = next.pop(); parent !== undefined; parent = next.pop()) {
+    for (const { pid, stat } of children.get(parent) ?? []) {
+      next.push(pid)
+      if (isAlive(stat)) found.push({ pid, startIdentity: stat.startIdentity })
+    }
+    children.delete(parent) // a pid that was given away meanwhile must not make a circle
+  }
+  return found
+}
+
 let boot: string | undefined
 
 export const linuxProcesses: Processes = {
@@ -85,6 +113,7 @@ export const linuxProcesses: Processes = {
       (stat) => (group === undefined || stat.group === group) && (session === undefined || stat.session === session),
     )
   },
+  descendantsOf,
   findMarked,
   signal: signalChecked,
   bootId: () => (boot ??= readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()),

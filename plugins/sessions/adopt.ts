@@ -7,7 +7,7 @@ import { crashPoint } from '../../kernel/crash-points.ts'
 import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
 import { examine, type Finding } from './examine.ts'
 import type { Host } from './host.ts'
-import { explainOwed, isHalfCreated, owes, payOwed } from './interrupted.ts'
+import { explainOwed, isHalfCreated, keepDoubtfulCreations, owes, payOwed } from './interrupted.ts'
 import { inventoryOf } from './inventory.ts'
 import { isOver } from './machine.ts'
 import { message } from './registry.ts'
@@ -57,6 +57,7 @@ export class Adoption implements Keeper {
     const { host } = this
     const jobs = await this.#jobs()
     crashPoint('adopt.listed')
+    await keepDoubtfulCreations(host)
     const patience = newPatience(host)
     const open = [...host.registry.sessions()].filter((it) => !isOver(it.phase))
     await Promise.all([

@@ -140,7 +140,7 @@ export default contract({
     },
     'session.list': {
       about:
-        'Lists sessions; filters combine with AND. Cut, in the order of ids, where one line holds no more: ask on with `after`.',
+        'Lists sessions; filters combine with AND. With `limit` or `after` it answers in the order of ids and ends a page early where one line holds no more; without either, more than one line holds is serialize_failed.',
       params: v.nullable(
         v.object({
           filters: v.optional(v.array(SessionListFilter)),

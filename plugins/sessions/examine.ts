@@ -5,7 +5,7 @@
  */
 import { delay } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
-import type { InspectSnapshot } from '../../protocol/worker/messages.ts'
+import type { ChildExit, InspectSnapshot } from '../../protocol/worker/messages.ts'
 import type { ProcessIdentity } from '../../platform/processes.ts'
 import type { JobState } from '../../platform/supervisor.ts'
 import type { Scope } from '../../kernel/scope.ts'
@@ -20,8 +20,8 @@ export type Finding =
   | { found: 'worker'; link: WorkerLink; scope: Scope; snapshot: InspectSnapshot }
   /** The worker is gone; its journal says how the program ended. */
   | { found: 'journal'; journal: WorkerJournal }
-  /** The worker is gone without a trace of the program's end. */
-  | { found: 'gone' }
+  /** The worker is gone without a proof of the runtime's end; `exit` is what it saw of the root process. */
+  | { found: 'gone'; exit?: ChildExit }
   | { found: 'incompatible'; reason: 'worker_protocol_incompatible' | 'worker_marker_legacy'; problem: string }
   | { found: 'conflict'; reason: Conflict; problem: string }
   /** Nothing is known for now. */
@@ -62,6 +62,13 @@ async function look(host: Host, session: Session): Promise<Finding> {
   // Without a job the process itself is still proof of life.
   const alive =
     job.state === 'running' || (job.state === 'absent' && recorded !== undefined && host.processes.isRunning(recorded))
+  if (job.state === 'ended' && recorded !== undefined && host.processes.isRunning(recorded)) {
+    return {
+      found: 'conflict',
+      reason: 'runtime_identity_mismatch',
+      problem: 'its job names a process that is gone, the recorded worker runs',
+    }
+  }
   if (!alive) return fromJournal(session, journals)
   if (job.state === 'running' && recorded !== undefined && !isSame(job.process, recorded)) {
     return {
@@ -150,7 +157,8 @@ function identityProblem(session: Session, snapshot: InspectSnapshot): string | 
 function fromJournal(session: Session, journals: ReturnType<typeof readJournals>): Finding {
   if ('unreadable' in journals) return { found: 'gone' }
   const own = journals.find((it) => it.workerId === session.record.worker.worker_id)
-  return own?.exit === undefined || !isRecorded(session, own) ? { found: 'gone' } : { found: 'journal', journal: own }
+  if (own?.exit === undefined || !isRecorded(session, own)) return { found: 'gone' }
+  return own.phase === 'terminal' ? { found: 'journal', journal: own } : { found: 'gone', exit: own.exit }
 }
 
 /** Pure. Whether a journal is the one of the recorded worker and its runtime. */

@@ -2,6 +2,7 @@
 import { Fault } from '../../protocol/fault.ts'
 import type { Host } from './host.ts'
 import { isOver } from './machine.ts'
+import type { SessionRecord } from './record.ts'
 import { message } from './registry.ts'
 import { finishRemoval } from './remove.ts'
 import type { Session } from './session.ts'
@@ -10,6 +11,25 @@ import type { Patience } from './sweep.ts'
 
 /** A creation that was not told, or whose first prompt, which only that daemon knew, was not delivered. */
 export const isHalfCreated = (session: Session): boolean => session.record.transaction?.kind === 'create'
+
+/**
+ * A start that found damaged records cannot tell a creation that was interrupted from one whose later record is lost:
+ * none is undone, each is judged by its worker like any other session. Durable before the damage is forgotten by the
+ * next start.
+ */
+export async function keepDoubtfulCreations(host: Host): Promise<void> {
+  if (host.kernel.tables.quarantined.length === 0) return
+  for (const session of host.registry.sessions()) {
+    if (!isHalfCreated(session)) continue
+    host.log.warn({ session_id: session.id }, 'a creation that looks interrupted is kept: records are damaged')
+    const kept = ({ transaction: _doubtful, ...it }: SessionRecord): SessionRecord => ({
+      ...it,
+      info: { ...it.info, state: 'running' },
+    })
+    // While the disk refuses it, it holds for this daemon at least.
+    await host.registry.commit(session, kept).catch(() => host.registry.observe(session, kept))
+  }
+}
 
 /** Whether an operation is to be finished now. */
 export function owes(session: Session): boolean {

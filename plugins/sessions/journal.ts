@@ -45,7 +45,7 @@ export interface WorkerJournal {
   readonly bootId: string | undefined
   readonly version: string | undefined
   readonly phase: v.InferOutput<typeof Journal>['phase']
-  /** Set when the end of the program was observed and its output complete. */
+  /** Set when the end of the root process was observed; the phase says whether the whole runtime is proven to be over. */
   readonly exit: ChildExit | undefined
 }
 
@@ -86,7 +86,8 @@ export function removeUnfinished(directory: string): void {
 }
 
 function toJournal(raw: v.InferOutput<typeof Journal>): WorkerJournal {
-  const exit = raw.phase === 'terminal' && raw.outcome != null ? toExit(raw.outcome) : undefined
+  const isOver = raw.phase === 'terminal' || raw.phase === 'faulted'
+  const exit = isOver && raw.outcome != null ? toExit(raw.outcome) : undefined
   return {
     workerId: raw.worker_id,
     generation: Number(raw.generation),

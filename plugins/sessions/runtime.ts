@@ -196,7 +196,15 @@ export function importSnapshot(host: Host, session: Session, snapshot: InspectSn
         ...(child === undefined ? {} : { pid: child.pid }),
         ...(size === undefined ? {} : { cols: size.columns, rows: size.rows }),
         ...(snapshot.reported_cwd === undefined ? {} : { cwd: snapshot.reported_cwd, cwd_source: 'osc7' as const }),
-        ...(it.info.runtime === undefined ? {} : { runtime: { ...it.info.runtime, last_connected_at: now } }),
+        ...(it.info.runtime === undefined
+          ? {}
+          : {
+              runtime: {
+                ...(snapshot.runtime_id === undefined ? {} : { worker_instance_id: snapshot.runtime_id }),
+                ...it.info.runtime,
+                last_connected_at: now,
+              },
+            }),
       },
     }
   })

@@ -4,7 +4,7 @@ import type { ChildExit } from '../../protocol/worker/messages.ts'
 import type { Finding } from './examine.ts'
 import { jobOf, type Host } from './host.ts'
 import { removeUnfinished } from './journal.ts'
-import { isOver } from './machine.ts'
+import { endOf, isOver } from './machine.ts'
 import { message } from './registry.ts'
 import { connectSession, importSnapshot, programEnded, retireEnded, type Examine } from './runtime.ts'
 import type { Session } from './session.ts'
@@ -32,7 +32,7 @@ export async function settle(keeper: Keeper, session: Session, finding: Finding,
       removeUnfinished(host.kernel.paths.journals(session.id))
       return retireEnded(host, session)
     case 'gone':
-      return lost(host, session, patience)
+      return lost(host, session, patience, finding.exit)
     case 'incompatible':
       return registry.move(session, 'no_common_protocol', { ...why(finding), event: 'session_updated' })
     case 'conflict':
@@ -64,7 +64,7 @@ async function takeWorker(
       })
     case 'faulted':
       await scope.close()
-      return lost(host, session, patience)
+      return lost(host, session, patience, snapshot.exit)
     case 'exited':
     case 'starting':
     case 'running':
@@ -90,8 +90,11 @@ async function takeWorker(
 const openReason = ({ phase, info }: Session): string =>
   (phase === 'unreachable' ? info.runtime?.loss_reason : undefined) ?? 'runtime_supervision_unavailable'
 
-/** The worker is gone, or holds a runtime it could not end: told once what it left is dealt with and its job forgotten. */
-async function lost(host: Host, session: Session, patience: Patience): Promise<void> {
+/**
+ * The worker is gone, or holds a runtime it could not end: told once what it left is dealt with and its job forgotten.
+ * `exit` is what was observed of the root process, although not of all that it started.
+ */
+async function lost(host: Host, session: Session, patience: Patience, exit?: ChildExit): Promise<void> {
   const swept = await sweepSession(host, session, patience)
   crashPoint('lost.swept')
   try {
@@ -118,8 +121,11 @@ async function lost(host: Host, session: Session, patience: Patience): Promise<v
     event: 'session_runtime_lost',
     change: (it) => {
       const { activity: _over, ...info } = it.info
-      // Its end was not observed: there is no exit status to tell.
-      return { ...it, info: { ...info, state: 'failed', state_source: 'process' } }
+      // What a stop made of the program is no status of its own.
+      const byItself = exit !== undefined && !exit.stopped_by_user && it.intent === 'run'
+      const exitCode = byItself ? endOf(exit, it.intent).exitCode : undefined
+      const known = exitCode === undefined ? {} : { exit_code: exitCode }
+      return { ...it, info: { ...info, ...known, state: 'failed', state_source: 'process' } }
     },
   })
   crashPoint('lost.recorded')

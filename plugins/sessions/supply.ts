@@ -9,7 +9,7 @@ import { delay, type Clock } from '../../kernel/clock.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Paths } from '../../kernel/paths.ts'
 import type { Scope } from '../../kernel/scope.ts'
-import { WORKER_CONNECT_MS, WORKER_CONNECT_RETRY_MS, WORKER_INITIALIZE_MS } from '../../protocol/limits.ts'
+import { WORKER_CONNECT_MS, WORKER_CONNECT_RETRY_MS } from '../../protocol/limits.ts'
 import { platformFaults } from '../../platform/faults.ts'
 import type { ProcessIdentity } from '../../platform/processes.ts'
 import type { Supervisor, WorkerJob } from '../../platform/supervisor.ts'
@@ -258,6 +258,9 @@ const commandLine = (paths: Paths, job: WorkerJob): string[] =>
     'ready-fd': '3',
   })
 
+/** A worker that runs answers at once; more is for a machine under load. What may take longer says so. */
+const WORKER_REQUEST_MS = 5_000
+
 /**
  * Connects to a worker that was just started, with retries. Throws Fault worker_exited_before_ready once it is gone, or
  * worker_connect_failed after WORKER_CONNECT_MS. Refusals are not retried.
@@ -274,7 +277,7 @@ async function openLink(options: {
   const until = clock.monotonic() + WORKER_CONNECT_MS
   for (;;) {
     try {
-      return await WorkerLink.open({ ...options, requestMs: WORKER_INITIALIZE_MS })
+      return await WorkerLink.open({ ...options, requestMs: WORKER_REQUEST_MS })
     } catch (failure) {
       if (!isConnectFailure(failure) && !(failure instanceof WorkerUnreachable)) throw failure
       if (await ended()) throw platformFaults.worker_exited_before_ready({ how: 'its process is gone', log }, failure)

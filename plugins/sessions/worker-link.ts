@@ -3,7 +3,7 @@
  * Invariants
  *  1. A request is answered exactly once: by its response, its deadline, or the end of the connection.
  *  2. Losing the connection ends the lease only; it says nothing about the worker.
- *  3. A line over the bound or one that is no object ends the connection.
+ *  3. A line over the bound, or one that is no message, ends the connection.
  */
 import { randomBytes } from 'node:crypto'
 import { createConnection, type Socket } from 'node:net'
@@ -19,6 +19,7 @@ import {
   type WorkerRequest,
   type WorkerResponse,
 } from '../../protocol/worker/messages.ts'
+import { isWorkerEvent, isWorkerResponse } from './worker-messages.ts'
 
 /** The worker answered with a typed error. */
 export class WorkerRefusal extends Error {
@@ -195,12 +196,16 @@ export class WorkerLink {
       return
     }
     if ('event_sequence' in message) {
-      const event = message as WorkerEvent
-      if (this.#onEvent) this.#onEvent(event)
-      else this.#backlog.push(event)
+      if (!isWorkerEvent(message)) this.#socket.destroy() // 3
+      else if (this.#onEvent) this.#onEvent(message)
+      else this.#backlog.push(message)
       return
     }
-    const response = message as WorkerResponse
+    if (!isWorkerResponse(message)) {
+      this.#socket.destroy() // 3
+      return
+    }
+    const response = message
     const waiting = this.#waiting.get(response.request_id)
     if (waiting === undefined) return // its deadline passed
     this.#waiting.delete(response.request_id)

@@ -58,10 +58,12 @@ export async function chaos(options: ChaosOptions): Promise<Report> {
     await run.createSessions(rate)
     for (const subject of stage.subjects) {
       clients.push(follow(stage, subject), send(stage, subject, random.fork()))
-      for (const way of ['daemon', 'direct'] as const) clients.push(attach(stage, subject, way, random.fork()))
+      clients.push(attach(stage, subject, 'daemon', random.fork()), attach(stage, subject, 'direct', random.fork()))
       subject.release()
     }
     clients.push(listen(stage), meddle(stage, random.fork()))
+    for (const client of clients)
+      client.catch((failure: unknown) => stage.violation(`a client failed: ${String(failure)}`))
     for (let checked = 0; checked < kills && stage.violations.length === 0 && options.signal?.aborted !== true;) {
       await run.round(kills)
       if (stage.kills < Math.min(kills, checked + checkEvery)) continue
@@ -74,7 +76,7 @@ export async function chaos(options: ChaosOptions): Promise<Report> {
   }
   const lines = run.lines()
   stage.end()
-  await Promise.all(clients)
+  await Promise.allSettled(clients)
   const evidence = stage.violations.length > 0 ? keepEvidence(stage, seed) : undefined
   for (const { output } of stage.subjects) output.close()
   try {
@@ -125,31 +127,37 @@ class Run {
     await pause(this.#random.between(0, LIFE_MS))
     await this.#strike()
     while (this.#stage.kills < kills && this.#random.chance(EARLY_CHANCE)) {
-      const started = this.#begin()
+      const started = this.#begin('killed early')
       await until('a daemon starts', () => this.#stage.world.running('daemon').length > 0, { pollMs: POLL_MS })
       await pause(this.#random.between(0, START_MS))
       await this.#strike()
-      await started.catch(() => undefined) // its daemon was killed
+      await started
       this.#early++
     }
     const from = monotonicMs()
-    const started = this.#begin()
+    const started = this.#begin('lives')
     await this.#ready(from)
     await started
   }
 
-  /** Starts a daemon as a supervisor does, or as a command that finds none; resolves when that is done. */
-  async #begin(): Promise<unknown> {
+  /**
+   * Starts a daemon as a supervisor does, or as a command that finds none; resolves when that is done and never rejects.
+   * A command has to end, and to succeed when its daemon lives.
+   */
+  async #begin(daemon: 'lives' | 'killed early'): Promise<void> {
     const { world, subjects } = this.#stage
-    if (!this.#random.chance(COMMAND_LINE_CHANCE)) return await world.start({ unready: true })
-    this.#byCommand++
-    const { code, stdout, stderr } = await world.cli(['session', 'list', '--json'], {
-      env: { POHUNEK_NO_START: undefined },
-      deadlineMs: READY_MS,
-    })
-    if (code !== 0 || subjects.some(({ id }) => !stdout.includes(id)))
-      throw new Error(`pohunek session list ended with ${code}: ${stdout}${stderr}`)
-    return undefined
+    try {
+      if (!this.#random.chance(COMMAND_LINE_CHANCE)) return void (await world.start({ unready: true }))
+      this.#byCommand++
+      const { code, stdout, stderr } = await world.cli(['session', 'list', '--json'], {
+        env: { POHUNEK_NO_START: undefined },
+        deadlineMs: READY_MS,
+      })
+      if (daemon === 'lives' && (code !== 0 || subjects.some(({ id }) => !stdout.includes(id))))
+        this.#stage.violation(`pohunek session list ended with ${code}: ${stdout}${stderr}`)
+    } catch (failure) {
+      this.#stage.violation(`starting a daemon: ${(failure as Error).message}`)
+    }
   }
 
   async #ready(from: number): Promise<void> {
@@ -165,6 +173,7 @@ class Run {
 
   async #strike(): Promise<void> {
     const daemons = this.#stage.world.running('daemon')
+    if (daemons.length === 0) throw new Error('the daemon ended by itself')
     for (const { pid } of daemons) process.kill(pid, 'SIGKILL')
     this.#stage.kills++
     await until('the daemon is gone', () => daemons.every(({ pid }) => !runs(pid)), { pollMs: POLL_MS })

@@ -66,12 +66,6 @@ export const programOf = (seen: Seen): 'daemon' | 'worker' | 'cli' | 'other' => 
 export const show = (all: readonly Seen[]): string =>
   all.map((it) => `${it.pid} (parent ${it.ppid}, ${it.state}) ${it.argv.join(' ').slice(0, 200)}`).join('\n')
 
-const childrenOf = (pid: number): Seen[] =>
-  pids().flatMap((it) => {
-    const seen = look(it)
-    return seen?.ppid === pid ? [seen] : []
-  })
-
 /** Open descriptors of a process, as link targets. */
 export function descriptors(pid: number): string[] {
   try {
@@ -99,8 +93,6 @@ export function cpuMs(pid: number): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) * 10
 }
-
-export const terminals = (): string[] => readdirSync('/dev/pts').filter((it) => it !== 'ptmx')
 
 /** Ends exactly the processes that carry `mark`; answers what was there. */
 export async function endCarrying(mark: string): Promise<Seen[]> {

@@ -1,9 +1,12 @@
 /**
- * A real outer terminal for programs that need one: node-pty and a headless xterm that answers queries as a user's
- * terminal does. A wait that fails prints the screen.
+ * A real outer terminal for programs that need one: the worker's own pseudo-terminal, which loses no last byte of a
+ * program that ends, and a headless xterm that answers queries as a user's terminal does. A wait that fails prints the
+ * screen.
  */
-import { spawn, type IPty } from 'node-pty'
 import xterm from '@xterm/headless'
+import { systemClock } from '../../kernel/clock.ts'
+import { Scope } from '../../kernel/scope.ts'
+import { Pty } from '../../worker/pty.ts'
 import { DEADLINE_MS, until, type WaitOptions } from './wait.ts'
 import type { Env } from './roots.ts'
 
@@ -17,7 +20,9 @@ export interface OuterOptions {
 }
 
 export class Outer {
-  readonly pty: IPty
+  readonly pty: Pty
+  readonly #scope = new Scope('outer terminal')
+  #typed = Buffer.alloc(0)
   readonly terminal: InstanceType<typeof xterm.Terminal>
   #raw: Buffer[] = []
   exit: { exitCode: number; signal?: number } | undefined
@@ -26,15 +31,25 @@ export class Outer {
     const cols = options.cols ?? 80
     const rows = options.rows ?? 24
     this.terminal = new xterm.Terminal({ cols, rows, scrollback: 1_000, allowProposedApi: true })
-    this.pty = spawn(program, [...args], { cols, rows, cwd: options.cwd, env: options.env, encoding: null })
-    this.pty.onData((data) => {
-      // encoding null delivers Buffers under a string type
-      const chunk = data as unknown as Buffer
-      this.#raw.push(chunk)
-      this.terminal.write(chunk)
+    this.pty = new Pty({
+      executable: program,
+      args: [...args],
+      env: Object.entries(options.env).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`])),
+      cwd: options.cwd,
+      columns: cols,
+      rows,
+      umask: 0o022,
+      drainMs: 2_000,
+      scope: this.#scope,
+      onBytes: (bytes) => {
+        const chunk = Buffer.from(bytes)
+        this.#raw.push(chunk)
+        this.terminal.write(chunk)
+      },
+      onLeaderExit: () => undefined,
+      onExit: ({ code, signal }) => (this.exit = { exitCode: code ?? 0, ...(signal === undefined ? {} : { signal }) }),
     })
     if (options.answers !== false) this.terminal.onData((data) => this.write(data))
-    this.pty.onExit((exit) => (this.exit = exit))
   }
 
   /** Everything the program wrote, as bytes. */
@@ -44,7 +59,17 @@ export class Outer {
   }
 
   write(data: string | Buffer): void {
-    if (this.exit === undefined) this.pty.write(data)
+    this.#typed = Buffer.concat([this.#typed, Buffer.from(data)])
+    this.#type()
+  }
+
+  /** A full input queue takes the rest later, as it does from a user's terminal. */
+  #type(): void {
+    while (this.#typed.length > 0 && !this.pty.leaderExited) {
+      const written = this.pty.write(this.#typed)
+      this.#typed = this.#typed.subarray(written)
+      if (written === 0) return void systemClock.after(2, () => this.#type())
+    }
   }
 
   resize(cols: number, rows: number): void {
@@ -84,13 +109,14 @@ export class Outer {
 
   /** Ends the program and the terminal. */
   dispose(): void {
-    if (this.exit === undefined) {
+    if (!this.pty.leaderExited) {
       try {
-        this.pty.kill('SIGKILL')
+        process.kill(this.pty.pid, 'SIGKILL')
       } catch {
         // ended by itself
       }
     }
+    void this.#scope.close()
     this.terminal.dispose()
   }
 }

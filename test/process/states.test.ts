@@ -1,10 +1,12 @@
 /** Runtimes that cannot be used: what each state shows, refuses and allows, and how it is left. Evidence in files that contradict each other is in test/sessions/evidence.test.ts. */
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { hiding, inCrashWorld, unprivileged, type CrashWorld } from '../harness/crash.ts'
 import { look, runs } from '../harness/processes.ts'
+import { REPOSITORY } from '../harness/roots.ts'
 import { refused, type Session } from '../harness/session.ts'
 import { stays, until } from '../harness/wait.ts'
 import type { Answer } from '../harness/wire.ts'
@@ -275,6 +277,38 @@ describe('lost with a process that cannot be looked into', () => {
       })
     },
   )
+
+  test('an end keeps the exit code that was observed', { timeout: 60_000 }, async (context) => {
+    await inCrashWorld(context, async (w) => {
+      const uid = unprivileged(w)
+      if (typeof uid === 'string') return context.skip(uid)
+      await w.startDying(undefined, { uid })
+      const told = join(w.roots.work, 'hidden')
+      const session = await w.sh(`${hiding(told)}; exit 7`)
+      const info = await becomes(session, 'lost')
+      expect(info).toMatchObject({ exit_code: 7, runtime: { loss_reason: 'runtime_lost_cleanup_unconfirmed' } })
+      process.kill(Number(readFileSync(told, 'utf8')), 'SIGKILL')
+    })
+  })
+
+  test('an end is not spoiled by one of another login', { timeout: 60_000 }, async (context) => {
+    await inCrashWorld(context, async (w) => {
+      const uid = unprivileged(w)
+      if (typeof uid === 'string') return context.skip(uid)
+      await w.startDying(undefined, { uid })
+      const session = await w.sh('read go; exit 7')
+      const told = join(w.roots.work, 'hidden')
+      const script = join(REPOSITORY, 'test/harness/hidden.mjs')
+      const stranger = spawn(process.execPath, [script, told], { uid, gid: uid, stdio: 'ignore' })
+      onTestFinished(() => void stranger.kill('SIGKILL'))
+      await until('it is hidden', () => existsSync(told) && readFileSync(told, 'utf8') !== '')
+      await session.input('go\n')
+      expect(await session.ended()).toMatchObject({ exit_code: 7, runtime: { state: 'terminal' } })
+      expect(runs(stranger.pid ?? 0)).toBe(true)
+      stranger.kill('SIGKILL')
+      await until('it is gone', () => !runs(stranger.pid ?? 0))
+    })
+  })
 
   test('a stop that cannot prove the end fails, and the runtime is lost', { timeout: 60_000 }, async (context) => {
     await inCrashWorld(context, async (w) => {

@@ -232,7 +232,8 @@ describe.concurrent('while the end cannot be proven', () => {
         state: 'failed',
         runtime: { state: 'lost', loss_reason: 'runtime_lost_cleanup_unconfirmed' },
       })
-      expect(info.exit_code).toBeUndefined()
+      // What waitpid said of the root process is kept once it was journaled.
+      expect(info.exit_code).toBe(at === 'worker.journal.after.faulted' ? 7 : undefined)
       const hidden = Number(readFileSync(told, 'utf8'))
       expect((await refused(session.remove())).code).toBe('runtime_supervision_ambiguous')
       expect(runs(hidden)).toBe(true)

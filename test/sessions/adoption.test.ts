@@ -206,6 +206,26 @@ test('an interrupted creation is compensated', async () => {
   expect(runs(half.pid)).toBe(false)
 })
 
+test('a creation whose commit is a damaged line is kept: its program runs, its session is usable and can be removed', async () => {
+  const it = await station()
+  const session = await it.program('/bin/cat', [])
+  await it.drop()
+  const lines = readFileSync(metadata(it), 'utf8').trimEnd().split('\n')
+  const [created = '', committed = '', ...more] = lines.filter((line) => line.includes(`"${session.id}"`))
+  expect(JSON.parse(created)).toMatchObject({ transaction: { kind: 'create' } })
+  writeFileSync(metadata(it), `${[created, `\0${committed.slice(1)}`, ...more].join('\n')}\n`, { mode: 0o600 })
+  await it.start()
+  expect(await session.info()).toMatchObject({
+    state: 'running',
+    pid: session.pid,
+    runtime: { state: 'live', worker_instance_id: expect.any(String) },
+  })
+  // The next start finds nothing damaged any more, and knows what this one decided.
+  await it.restart()
+  expect((await session.info()).runtime.state).toBe('live')
+  expect(runs(session.pid)).toBe(true)
+})
+
 test('a worker no record manages is shown and left alone', async () => {
   const it = await station()
   const session = await it.program('/bin/cat', [])

@@ -132,6 +132,23 @@ describe('a job record', () => {
     })
   })
 
+  test.each([
+    ['process', { pid: 4_194_000 }],
+    ['boot', { boot_id: 'x' }],
+  ])('of another %s than the recorded worker, which runs, is a conflict; nothing is ended', async (_, wrong) => {
+    const it = await station()
+    const session = await it.program('/bin/cat', [])
+    const worker = session.worker()
+    await it.drop()
+    const job = read(jobFile(it, session))
+    write(jobFile(it, session), { ...job, ...wrong })
+    await it.start()
+    expect(await runtimeOf(session)).toMatchObject({ state: 'conflict', loss_reason: 'runtime_identity_mismatch' })
+    expect([runs(worker.pid), runs(session.pid)]).toEqual([true, true])
+    write(jobFile(it, session), job)
+    await becomes(session, 'live')
+  })
+
   test.each(['running', 'ended'] as const)(
     'of a generation nobody records (%s) stays in the inventory while its journaled worker runs',
     async (state) => {

@@ -23,6 +23,21 @@ test('a spare worker becomes the next session, and another one takes its place',
   expect((await session.info()).runtime.state).toBe('live')
 })
 
+test('a session takes the spare that is being started rather than start another worker', async () => {
+  const it = await station({ spares: 1 })
+  await until('a spare is being started', () => it.workers().length === 1)
+  const [spare] = it.workers()
+  const session = new Session(it, await it.create({ agent: 'shell' }))
+  expect(session.worker().pid).toBe(spare?.pid)
+})
+
+test('after a burst of sessions one more spare is kept', async () => {
+  const it = await station({ spares: 1 })
+  const wires = await Promise.all(Array.from({ length: 3 }, () => it.connect()))
+  await Promise.all(wires.map((wire) => wire.call('session.new', { agent: 'shell', cols: 80, rows: 24 })))
+  await until('two spares run', () => it.workers().length === 5, { show: () => it.workers() })
+})
+
 test('a spare that dies is replaced and leaves nothing', async () => {
   const it = await station({ spares: 1 })
   await until('a spare runs', () => it.workers().length === 1)

@@ -9,6 +9,7 @@ import { OutputRing } from '../../worker/ring.ts'
 import { skippableTo } from '../../worker/skip.ts'
 import { ScreenTerminal } from '../../worker/terminal.ts'
 import { endsInQuery } from '../../worker/asking.ts'
+import { createEmulator } from '../../worker/xterm.ts'
 import { differences, reference, type Reference } from './grid.ts'
 
 test('the ring keeps exactly the newest bytes, at any sizes', () => {
@@ -167,6 +168,72 @@ test('a synchronized update is shown when it ends, or when it lasts', () => {
   print('\x1b[?2026l done\x1b[?2026h\x1b[2J')
   expect(text()).toBe('NEXT done||')
   expect(it.snapshot().partial).toBe(false)
+})
+
+test('a row is told as it stands: plain, coloured, wide, combined, wrapped', () => {
+  for (const [printed, row] of [
+    ['plain  text  ', 'plain  text'],
+    ['caf\u00e9 \u00ff\u0100  ', 'caf\u00e9 \u00ff\u0100'],
+    ['\x1b[7m  inverse  \x1b[0m', '  inverse'],
+    ['a\x1b[5Cb', 'a     b'],
+    ['\u65e5\u672c x \u{1f469}\u200d\u{1f52c}!', '\u65e5\u672c x \u{1f469}\u200d\u{1f52c}!'],
+    ['e\u0301 o\u0308 ', 'e\u0301 o\u0308'],
+    // A line that goes on keeps its blanks, but not the cell a wide glyph did not fit into.
+    [`${'ab '.repeat(6)}  tail`, 'ab ab ab ab ab ab   |tail'],
+    [`${'x'.repeat(19)}\u65e5`, `${'x'.repeat(19)}|\u65e5`],
+    [`${'\u65e5'.repeat(9)}a\u65e5`, `${'\u65e5'.repeat(9)}a|\u65e5`],
+    [`${'\u2500'.repeat(17)}   end`, `${'\u2500'.repeat(17)}   |end`],
+  ] as const) {
+    const { print, text } = terminal()
+    print(printed)
+    expect(text().replace(/\|+$/, ''), JSON.stringify(printed)).toBe(row)
+  }
+})
+
+test('a kept picture goes with everything that changes it', () => {
+  const { print, it } = terminal()
+  const fresh = (): void => {
+    it.settleNow()
+    expect(JSON.parse(it.snapshotJson())).toEqual(it.snapshot())
+  }
+  for (const text of [
+    'one',
+    ' two\r\n',
+    '\x1b]0;title\x07',
+    '\x1b[?25l',
+    '\x1b[?1049h',
+    '\x1b[2;2H',
+    '\x1b[?1049l\xe6',
+  ]) {
+    print(text)
+    fresh()
+  }
+  it.resize(10, 3)
+  fresh()
+  it.endOfOutput()
+  fresh()
+  print('x'.repeat(600_000))
+  fresh()
+})
+
+test('an emulator made before its size is known is like one made for it', () => {
+  const clock = manualClock()
+  const ring = new OutputRing(1_000_000)
+  const hooks = { asked: () => {}, cwdReported: () => {}, changed: () => {}, hold: () => {}, parseFailed: () => {} }
+  for (const [columns, rows] of [
+    [80, 24],
+    [200, 50],
+    [20, 3],
+  ] as const) {
+    const bytes = Buffer.from(`${'0123456789'.repeat(70)}\r\n\tT\x1b[${rows};${columns}Hx\x1b[3;5H`)
+    ring.append(bytes)
+    const [made, own] = [createEmulator(80, 24, 1_000), undefined].map((emulator) => {
+      const it = new ScreenTerminal({ columns, rows, ring, clock, scope: new Scope('test', clock), hooks, emulator })
+      it.parseAll()
+      return { snapshot: it.snapshot(), picture: it.picture(1_000) }
+    })
+    expect(made).toEqual(own)
+  }
 })
 
 test('a picture that begins inside a sequence or a character goes on at its start', () => {

@@ -1,20 +1,25 @@
 import type { Handler } from '../../../kernel/plugin.ts'
+import { coreFaults } from '../../../protocol/fault.ts'
 import { MAX_RESULT_BYTES } from '../../../protocol/limits.ts'
 import type contract from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import type { SessionInfo, SessionListFilter } from '../types.ts'
 
-/** Filters, then pages, then cuts to what one line holds. */
+/** Filters, then pages; a page is cut to what one line holds, what was asked for as a whole is whole or an error. */
 export const list =
   (registry: Registry): Handler<(typeof contract.methods)['session.list']> =>
   (params) => {
     const { filters = [], limit, after } = params ?? {}
     const all = registry.list()
     const found = filters.length === 0 ? all : all.filter((it) => filters.every((filter) => matches(it, filter)))
-    const asked = limit === undefined && after === undefined ? found : page(found, limit, after)
+    const whole = limit === undefined && after === undefined
+    const asked = whole ? found : page(found, limit, after)
     const fits = fitting(asked)
-    // What was cut is asked for with `after`, so what is answered must be the first of it by id.
-    return (fits.length === asked.length ? asked : fitting(page(asked))) as SessionInfo[]
+    if (whole && fits.length < asked.length) {
+      const problem = `one line holds ${fits.length} of these ${asked.length} sessions; ask for pages with limit and after`
+      throw coreFaults.serialize_failed({ problem })
+    }
+    return fits as SessionInfo[]
   }
 
 /** Pure. The first sessions that fit one line together; never none while there are any. */
