@@ -82,7 +82,7 @@ export class Caller {
     }
   }
 
-  /** All sessions that match every filter, however many there are; session.list itself answers what fits one line. */
+  /** All sessions that match every filter, however many there are; session.list itself refuses more than fits one line. */
   async listSessions(filters: readonly SessionFilter[] = [], options?: RequestOptions): Promise<readonly Session[]> {
     return await allPages((params) => this.call('session.list', params, options), filters)
   }

@@ -7,7 +7,10 @@ import { clientError } from './errors.ts'
  * Below the shared temporary directory anybody could have made ours; it is used only when it is exactly that. One that
  * is not there is no problem. Throws runtime_directory_unsafe.
  */
-export function checkRuntimeDirectory({ runtime, runtimeIsFallback }: Pick<Roots, 'runtime' | 'runtimeIsFallback'>): void {
+export function checkRuntimeDirectory({
+  runtime,
+  runtimeIsFallback,
+}: Pick<Roots, 'runtime' | 'runtimeIsFallback'>): void {
   if (!runtimeIsFallback) return
   const stat = lstatSync(runtime, { throwIfNoEntry: false })
   if (stat === undefined) return

@@ -42,7 +42,15 @@ export interface ServeOptions {
  * Runs the daemon until `stop` aborts and everything it started is released. Throws a Fault when it cannot start:
  * configuration, daemon_already_running, storage, or a failing plugin.
  */
-export async function serve({ env, plugins, without = [], version, stop, logging, ready }: ServeOptions): Promise<void> {
+export async function serve({
+  env,
+  plugins,
+  without = [],
+  version,
+  stop,
+  logging,
+  ready,
+}: ServeOptions): Promise<void> {
   await using scope = new Scope('daemon', systemClock)
   const paths = resolvePaths(env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: SYSTEM_TMP })
   makeDirectories(paths)

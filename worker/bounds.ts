@@ -6,9 +6,9 @@ import type { IParser } from '@xterm/headless'
 import type { Core, Line } from './xterm.ts'
 
 /** Longest OSC or DCS payload that is looked at; a longer one is passed over without being kept. */
-export const MAX_PAYLOAD_CHARS = 65_536
+const MAX_PAYLOAD_CHARS = 65_536
 /** UTF-16 units of one cell. The longest emoji has 19; what is joined to a full cell is dropped. */
-export const MAX_CLUSTER_UNITS = 64
+const MAX_CLUSTER_UNITS = 64
 /** From here on an engine joins strings by reference, at several times their size, until somebody reads them. */
 const SHORT_UNITS = 13
 const WIDTH_MASK = 0xc00000

@@ -17,7 +17,7 @@ const TYPING_WAIT_MS = 1_000
 /** Typing queued by all clients before their sockets are not read any more. */
 export const MAX_TYPING_BYTES = 262_144
 /** Replies to a program that asks and does not read; what comes behind them is dropped. */
-export const MAX_REPLY_BYTES = 65_536
+const MAX_REPLY_BYTES = 65_536
 const MAX_PLAN_BYTES = 4_194_304
 /** Waits between two tries while the terminal takes nothing: a reader that lives empties 4 KB in well under 1 ms. */
 const RETRY_MS = 1

@@ -8,7 +8,10 @@ import { Connection, type ConnectionOptions } from './connection.ts'
 import { connectionFaults } from './faults.ts'
 import { Unsent } from './unsent.ts'
 
-export type Shared = Omit<ConnectionOptions, 'socket' | 'scope' | 'local' | 'onPending' | 'onUnsent' | 'room' | 'onGone'>
+export type Shared = Omit<
+  ConnectionOptions,
+  'socket' | 'scope' | 'local' | 'onPending' | 'onUnsent' | 'room' | 'onGone'
+>
 
 /** All connections of the daemon, and the bounds they share (server/limits.ts). */
 export class Connections {

@@ -258,8 +258,11 @@ const commandLine = (paths: Paths, job: WorkerJob): string[] =>
     'ready-fd': '3',
   })
 
-/** A worker that runs answers at once; more is for a machine under load. What may take longer says so. */
-const WORKER_REQUEST_MS = 5_000
+/**
+ * A worker that runs answers at once; more is for a machine under load, and less than a client waits for its answer.
+ * What may take longer says so.
+ */
+const WORKER_REQUEST_MS = 4_000
 
 /**
  * Connects to a worker that was just started, with retries. Throws Fault worker_exited_before_ready once it is gone, or

@@ -196,7 +196,8 @@ export class WorkerLink {
       return
     }
     if ('event_sequence' in message) {
-      if (!isWorkerEvent(message)) this.#socket.destroy() // 3
+      if (!isWorkerEvent(message))
+        this.#socket.destroy() // 3
       else if (this.#onEvent) this.#onEvent(message)
       else this.#backlog.push(message)
       return

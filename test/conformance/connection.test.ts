@@ -211,6 +211,20 @@ describe('clients that leave', () => {
     raw.send(Array.from({ length: 40 }, (_, n) => line('demo.big', 900_000, `r-${n}`)).join(''))
     await until('it is given up', () => server.connections === 0)
   })
+
+  test('clients that leave too many answers unread are given up soon, and others are served', async () => {
+    const { connect, server } = await world({ limits: { maxUnsentBytes: 1_000_000, crowdedStallMs: 200 } })
+    const unread = await Promise.all(Array.from({ length: 6 }, () => connect()))
+    for (const raw of unread) {
+      raw.socket.pause()
+      raw.send(line('demo.big', 900_000))
+    }
+    const other = await connect()
+    await until('some are given up', () => server.connections < 7)
+    expect((await other.ask('demo.nothing')).ok).toBeNull()
+    // Those within the bound may take their time.
+    expect(server.connections).toBeGreaterThan(1)
+  })
 })
 
 describe('attach lines', () => {

@@ -12,7 +12,10 @@ test('a rejection is an incident and the daemon goes on; an exception ends it', 
   takeFailures(program, log, () => ended++)
   const [first, second] = [new Error('first'), new Error('second')]
   program.emit('unhandledRejection', first)
-  expect([told, ended]).toEqual([[{ incident: expect.stringMatching(/^i-/), where: expect.any(String), err: first }], 0])
+  expect([told, ended]).toEqual([
+    [{ incident: expect.stringMatching(/^i-/), where: expect.any(String), err: first }],
+    0,
+  ])
   program.emit('uncaughtException', second)
   expect([told[1], ended]).toEqual([expect.objectContaining({ err: second }), 1])
 })

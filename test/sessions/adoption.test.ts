@@ -226,6 +226,15 @@ test('a creation whose commit is a damaged line is kept: its program runs, its s
   expect(runs(session.pid)).toBe(true)
 })
 
+test('a program that puts a file in the place of the directory above its own hurts no daemon', async () => {
+  const it = await station()
+  const session = await it.sh('d=$(dirname "$TMPDIR"); rm -rf "$d"; : >"$d"; echo done; exec sleep 99')
+  await session.untilScreen('done')
+  expect(await session.remove()).toMatchObject({ removed: true })
+  await it.restart()
+  expect(await it.call('session.list')).toEqual([])
+})
+
 test('a worker no record manages is shown and left alone', async () => {
   const it = await station()
   const session = await it.program('/bin/cat', [])

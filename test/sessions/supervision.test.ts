@@ -145,3 +145,31 @@ test('an interrupted stop whose worker does not come back to it stays reconnecti
   await until('it is lost', async () => (await session.info()).runtime.state === 'lost')
   expect((await session.info()).state).toBe('failed')
 })
+
+test('a worker that falls silent fails what asks it within a client’s deadline', async () => {
+  const it = await station()
+  const session = await it.program('/bin/cat', [])
+  const worker = session.worker()
+  process.kill(worker.pid, 'SIGSTOP')
+  try {
+    const codes = await Promise.all(
+      (
+        [
+          ['session.resize', { session_id: session.id, cols: 90, rows: 20 }],
+          ['session.attach', { session_id: session.id }],
+          ['session.screen', { session_id: session.id }],
+        ] as const
+      ).map(async ([method, params]) => {
+        const wire = await it.connect()
+        return (await refused(wire.call(method, params))).code
+      }),
+    )
+    expect(codes).toEqual([
+      'session_runtime_reconnecting',
+      'session_runtime_reconnecting',
+      'session_terminal_unavailable',
+    ])
+  } finally {
+    process.kill(worker.pid, 'SIGCONT')
+  }
+}, 12_000)

@@ -47,6 +47,8 @@ test('a damaged line in the middle is set aside byte by byte, the others load', 
     Buffer.from('{"schema_version":"9","kind":"item"}'),
     Buffer.from('{"schema_version":9,"key":"x"}'),
     Buffer.from('{"schema_version":9,"kind":"$batch","changes":[7]}'),
+    Buffer.from(`{"schema_version":9,"kind":"item","key":"x","id":"x","value":${'['.repeat(1e5)}${']'.repeat(1e5)}}`),
+    Buffer.from(`{"schema_version":9,"kind":"other","key":"x","value":${'{"a":'.repeat(1e5)}1${'}'.repeat(1e5)}}`),
   ]
   const newline = Buffer.from('\n')
   const parts = damaged.flatMap((bytes, index) => [Buffer.from(`${item(`k${index}`, index)}\n`), bytes, newline])
@@ -62,6 +64,19 @@ test('a damaged line in the middle is set aside byte by byte, the others load', 
   const again = await open()
   expect(again.store.quarantined).toEqual([])
   expect(again.items.size).toBe(damaged.length + 1)
+})
+
+test('a line of many brackets that are not nested is a record', async () => {
+  const { open, file } = world()
+  writeFileSync(
+    file,
+    `${item(
+      'a',
+      Array.from({ length: 500 }, () => [{}]),
+    )}\n${item('b', '[{'.repeat(500))}\n`,
+  )
+  const { items, store } = await open()
+  expect([items.size, store.quarantined]).toEqual([2, []])
 })
 
 test('a record its owner cannot decode is set aside; the version before it stays', async () => {

@@ -17,7 +17,6 @@ import {
 const ROOT = resolve(import.meta.dirname, '../..')
 export const DEADLINE_MS = 20_000
 
-
 /** The program as it is shipped; the run's global set-up built it. */
 export const WORKER_PROGRAM = join(ROOT, 'dist/pohunek-sessiond.cjs')
 
@@ -373,7 +372,7 @@ export async function startWorker(options: StartOptions = {}): Promise<TestWorke
 }
 
 export async function startBareWorker(options: StartOptions & { argv?: string[] } = {}): Promise<TestWorker> {
-    const root = fs.mkdtempSync(join(os.tmpdir(), 'pohunek-worker-'))
+  const root = fs.mkdtempSync(join(os.tmpdir(), 'pohunek-worker-'))
   const sessionId = 's-01ARZ3NDEKTSV4RRFFQ69G5FAV'
   const socketPath = join(root, 'run', 'workers', sessionId, 'control.sock')
   const args = [
