@@ -85,7 +85,9 @@ export class Ending {
   #left(): { living: ProcessIdentity[]; unreadable: (ProcessIdentity & { command: string })[] } {
     const { processes, runtimeId, worker } = this.#it
     const found = processes.findMarked({ name: INSTANCE_MARKER, value: runtimeId, since: worker })
-    const below = [...this.#below.values()].filter((it) => processes.isRunning(it))
+    // A process whose environment is withheld is named and never signalled, wherever it was seen.
+    const withheld = new Set(found.unreadable.map(key))
+    const below = [...this.#below.values()].filter((it) => !withheld.has(key(it)) && processes.isRunning(it))
     const living = new Map([...found.marked, ...this.#members(), ...below].map((it) => [key(it), it]))
     living.delete(key(worker))
     return { living: [...living.values()], unreadable: found.unreadable.filter((it) => !living.has(key(it))) }
