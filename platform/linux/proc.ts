@@ -99,8 +99,12 @@ export function attempt<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (failure) {
-    if (CANNOT_LOOK.has((failure as NodeJS.ErrnoException).code ?? '')) throw failure
+    if (couldNotLook(failure)) throw failure
     return undefined // the caller decides what not knowing means
   }
 }
 const CANNOT_LOOK: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
+
+/** Pure. The reading failed for want of something of ours, not because the other is gone or withheld. */
+export const couldNotLook = (failure: unknown): boolean =>
+  CANNOT_LOOK.has((failure as NodeJS.ErrnoException).code ?? '')

@@ -1,7 +1,18 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 import type { MarkedSweep, ProcessIdentity, Processes } from '../processes.ts'
 import { isStranger } from './kinship.ts'
-import { allPids, attempt, hasEntry, isAlive, readArgv, readEntry, readStat, readUid, type Stat } from './proc.ts'
+import {
+  allPids,
+  attempt,
+  couldNotLook,
+  hasEntry,
+  isAlive,
+  readArgv,
+  readEntry,
+  readStat,
+  readUid,
+  type Stat,
+} from './proc.ts'
 
 const errno = (failure: unknown): string | undefined => (failure as NodeJS.ErrnoException).code
 
@@ -44,6 +55,7 @@ function findMarked({ name, value, since }: { name: string; value: string; since
         sweep.marked.push(found)
       }
     } catch (failure) {
+      if (couldNotLook(failure)) throw failure
       const isWithheld = errno(failure) === 'EACCES' || errno(failure) === 'EPERM'
       if (isWithheld && (since === undefined || !isStranger(pid, since, readStat)))
         sweep.unreadable.push({ ...found, command: stat.command })

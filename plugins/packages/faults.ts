@@ -23,12 +23,6 @@ export const faults = catalogue({
     say: (d: { label: string }) => `${JSON.stringify(d.label)} is not a runtime of this daemon`,
     recover: 'upgrade the daemon',
   },
-  agent_profile_not_found: {
-    class: 'runtime',
-    say: (d: { agent: string; directory: string }) =>
-      `no agent ${JSON.stringify(d.agent)}: no runtime and no profile of that name in ${d.directory}`,
-    recover: 'use --agent shell, or write a profile file there',
-  },
   agent_binary_missing: {
     class: 'runtime',
     say: (d: { shell: string }) => `no login shell can be run (${d.shell})`,

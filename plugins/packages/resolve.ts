@@ -14,13 +14,16 @@ export interface Agents {
 
 const MAX_NAME_BYTES = 128
 
-/** Completes a launch plan. Throws invalid_name, invalid_profile, runtime_not_installed, agent_profile_not_found, agent_binary_missing. */
+/**
+ * Completes a launch plan; one whose name is unknown is answered as it came, and sessions refuse it. Throws invalid_name,
+ * invalid_profile, runtime_not_installed, agent_binary_missing.
+ */
 export function resolvePlan(plan: LaunchPlan, agents: Agents): LaunchPlan {
   const { agent } = plan
   if (!FILE_NAME.test(agent) || agent.length > MAX_NAME_BYTES) throw faults.invalid_name({ name: agent })
   const profile = readProfile(agents.directory, agent)
   if (profile !== undefined) return fromProfile(plan, profile, agents, join(agents.directory, `${agent}.toml`))
-  if (agent !== SHELL_RUNTIME) throw faults.agent_profile_not_found({ agent, directory: agents.directory })
+  if (agent !== SHELL_RUNTIME) return plan
   const { program, args, input, capabilities } = shellLaunch(agents.env)
   return { ...plan, agentBase: SHELL_RUNTIME, program, args, input: { ...input }, capabilities }
 }
