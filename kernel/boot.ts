@@ -4,7 +4,7 @@ import { AsyncSeriesHook } from 'tapable'
 import * as v from 'valibot'
 import { ulid } from 'ulid'
 import type { Contract } from '../protocol/contract.ts'
-import { Fault } from '../protocol/fault.ts'
+import { Fault, messageOf } from '../protocol/fault.ts'
 import { MIN_PROTOCOL_VERSION, PROTOCOL_VERSION } from '../protocol/version.ts'
 import { RequestCall, type Caller } from './call.ts'
 import { systemClock, type Clock } from './clock.ts'
@@ -240,7 +240,7 @@ async function run(hook: AsyncSeriesHook<[]>): Promise<void> {
 function startFailure(failure: TapFailure): Fault {
   const { plugin, hook, cause } = failure
   if (cause instanceof Fault) return cause
-  const problem = cause instanceof Error ? cause.message : String(cause)
+  const problem = messageOf(cause)
   return bootFaults.plugin_failed({ plugin, hook, problem }, cause)
 }
 

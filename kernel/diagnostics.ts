@@ -1,3 +1,4 @@
+import { messageOf } from '../protocol/fault.ts'
 import type { Diagnostics, Finding } from './plugin.ts'
 
 type Check = Parameters<Diagnostics['add']>[0]
@@ -25,7 +26,7 @@ async function outcome(check: Check): Promise<Finding> {
   try {
     return await check.run()
   } catch (failure) {
-    return { status: 'fail', detail: failure instanceof Error ? failure.message : String(failure) }
+    return { status: 'fail', detail: messageOf(failure) }
   }
 }
 

@@ -1,4 +1,5 @@
 /** What every hook of this program has beside tapable: failures that say who failed, and informing that goes on. */
+import { messageOf } from '../protocol/fault.ts'
 import type { AsyncSeriesHook, SyncHook } from 'tapable'
 
 /** A tap that failed, by plugin and hook; the failure itself is the cause. */
@@ -6,7 +7,7 @@ export class TapFailure extends Error {
   readonly plugin: string
   readonly hook: string
   constructor(plugin: string, hook: string, cause: unknown) {
-    super(`${plugin}: ${hook}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+    super(`${plugin}: ${hook}: ${messageOf(cause)}`, { cause })
     this.name = 'TapFailure'
     this.plugin = plugin
     this.hook = hook

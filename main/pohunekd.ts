@@ -4,7 +4,7 @@
  * the wrapper that starts it; what sessions are given of them is the sessions' business.
  */
 import { closeSync, writeSync } from 'node:fs'
-import { Fault } from '../protocol/fault.ts'
+import { Fault, messageOf } from '../protocol/fault.ts'
 import { readArguments, type Arguments } from './arguments.ts'
 import { closeInherited, tellServiceManager } from '../platform/index.ts'
 import { serve } from './daemon.ts'
@@ -39,7 +39,7 @@ function tellReady(fd: number): void {
 }
 
 function complain(failure: unknown): void {
-  const text = failure instanceof Error ? failure.message : String(failure)
+  const text = messageOf(failure)
   const hint = failure instanceof Fault && failure.recover !== undefined ? `  → ${failure.recover}\n` : ''
   writeSync(2, `pohunekd: ${text}\n${hint}`)
 }

@@ -1,4 +1,5 @@
 /** Entry of `pohunek-sessiond`: one process that owns one session's terminal. */
+import { messageOf } from '../protocol/fault.ts'
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
@@ -72,7 +73,7 @@ async function main(): Promise<void> {
 // The build may load the program only to make its code cache (scripts/loader.cjs).
 if ((globalThis as { POHUNEK_LOAD_ONLY?: boolean }).POHUNEK_LOAD_ONLY !== true) {
   main().catch((failure: unknown) => {
-    fs.writeSync(2, `pohunek-sessiond: ${failure instanceof Error ? failure.message : String(failure)}\n`)
+    fs.writeSync(2, `pohunek-sessiond: ${messageOf(failure)}\n`)
     process.exit(1)
   })
 }

@@ -35,6 +35,9 @@ export class Fault extends Error {
   }
 }
 
+/** Pure. What a throw says in words, whatever was thrown. */
+export const messageOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure))
+
 /** What a catalogue says about one code. `say` builds the message; messages never carry secrets or terminal bytes. */
 export interface FaultSpec<D> {
   readonly class: ErrorClass

@@ -6,7 +6,7 @@
 import { after, monotonicMs, pause } from '../../client/clock.ts'
 import { ClientError } from '../../client/errors.ts'
 import type { Attachment, Client } from '../../client/client.ts'
-import { Fault } from '../../protocol/fault.ts'
+import { Fault, messageOf } from '../../protocol/fault.ts'
 import type { Cli } from '../cli.ts'
 import { fail } from '../run.ts'
 import { clip, safeLine } from '../text.ts'
@@ -59,8 +59,6 @@ export async function attachTo(cli: Cli<Client>, target: string): Promise<number
   }
   return await attach(cli, id)
 }
-
-const messageOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure))
 
 export async function attach(cli: Cli<Client>, sessionId: string): Promise<number> {
   const { reconnect, problems } = loadAttachConfig(cli.roots.config)

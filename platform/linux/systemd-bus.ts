@@ -2,6 +2,7 @@
  * The user's service manager over D-Bus: calls with a deadline, job results, a connection that is made when needed and
  * again after it was lost. Nothing is shelled out.
  */
+import { messageOf } from '../../protocol/fault.ts'
 import { setMaxListeners } from 'node:events'
 import { createRequire } from 'node:module'
 import type * as DBus from 'dbus-next'
@@ -199,7 +200,7 @@ export class SystemdManager implements Disposable {
     }
     const link: Link = { bus, lost: controller.signal }
     this.#close = () => lose('the connection was closed')
-    bus.on('error', (failure: unknown) => lose(message(failure)))
+    bus.on('error', (failure: unknown) => lose(messageOf(failure)))
     connectionOf(bus).once('end', () => lose('the bus closed the connection'))
     bus.on('message', (it) => this.#heard(it))
     let timer: Disposable | undefined
@@ -224,7 +225,7 @@ export class SystemdManager implements Disposable {
       ])
       return link
     } catch (failure) {
-      lose(message(failure))
+      lose(messageOf(failure))
       throw failure
     } finally {
       timer?.[Symbol.dispose]()
@@ -246,8 +247,6 @@ export interface Job {
   /** The job's result, or 'late' when it has none after `deadlineMs`. Rejects with the signal's reason, or when the bus is lost. */
   ended(deadlineMs: number, signal?: AbortSignal): Promise<JobResult | 'late'>
 }
-
-const message = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure))
 
 /** dbus-next does not tell that its connection ended; its own event emitter does. */
 interface Connection {

@@ -12,7 +12,7 @@
 import { accessSync, constants, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { WORKER_CONNECT_MS, WORKER_EXIT_TIMEOUT_MS } from '../../protocol/limits.ts'
-import { Fault } from '../../protocol/fault.ts'
+import { Fault, messageOf } from '../../protocol/fault.ts'
 import { platformFaults } from '../faults.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, Supervisor, WorkerJob } from '../supervisor.ts'
@@ -89,7 +89,7 @@ export class SystemdSupervisor implements Supervisor {
         return await this.#start(job, either)
       } catch (failure) {
         if (failure instanceof Fault || either.aborted) throw failure
-        const problem = failure instanceof Error ? failure.message : String(failure)
+        const problem = messageOf(failure)
         throw platformFaults.worker_manager_unavailable({ problem }, failure)
       }
     })

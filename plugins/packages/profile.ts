@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
 import * as v from 'valibot'
 import { readPrivate } from '../../kernel/secure-files.ts'
-import { Fault } from '../../protocol/fault.ts'
+import { Fault, messageOf } from '../../protocol/fault.ts'
 import { FILE_NAME, RUNTIME_ID } from '../../protocol/scalars.ts'
 import { faults } from './faults.ts'
 
@@ -56,10 +56,7 @@ export function readProfile(directory: string, name: string): Profile | undefine
     checkTree(directory)
   } catch (failure) {
     if (isAbsent(failure)) return undefined
-    throw faults.invalid_profile(
-      { file, problem: failure instanceof Error ? failure.message : String(failure) },
-      failure,
-    )
+    throw faults.invalid_profile({ file, problem: messageOf(failure) }, failure)
   }
   return parseProfile(bytes, file)
 }

@@ -2,6 +2,7 @@
  * After a daemon start, and whenever a worker's connection is lost: each session gets the phase its evidence proves,
  * and what an interrupted operation still owes is done. Sessions whose runtime cannot be judged are looked at again.
  */
+import { messageOf } from '../../protocol/fault.ts'
 import { delay } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
@@ -10,7 +11,6 @@ import type { Host } from './host.ts'
 import { explainOwed, isHalfCreated, keepDoubtfulCreations, owes, payOwed } from './interrupted.ts'
 import { inventoryOf } from './inventory.ts'
 import { isOver } from './machine.ts'
-import { message } from './registry.ts'
 import { connectSession, retain, retireEnded } from './runtime.ts'
 import type { Session } from './session.ts'
 import { settle, type Keeper, type Settle } from './settle.ts'
@@ -85,7 +85,7 @@ export class Adoption implements Keeper {
       return await this.host.supervisor.list()
     } catch (failure) {
       if (!this.host.scope.closed)
-        this.host.log.warn({ problem: message(failure) }, 'the jobs of workers cannot be listed')
+        this.host.log.warn({ problem: messageOf(failure) }, 'the jobs of workers cannot be listed')
       return undefined
     }
   }
@@ -128,7 +128,7 @@ export class Adoption implements Keeper {
       else await this.settle(session, finding, patience)
     } catch (failure) {
       if (host.scope.closed) return
-      host.log.error({ session_id: session.id, problem: message(failure) }, 'a session could not be reconciled')
+      host.log.error({ session_id: session.id, problem: messageOf(failure) }, 'a session could not be reconciled')
     }
   }
 

@@ -7,7 +7,7 @@ import { ulid } from 'ulid'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { TapFailure } from '../../kernel/hooks.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
-import { coreFaults, Fault } from '../../protocol/fault.ts'
+import { coreFaults, Fault, messageOf } from '../../protocol/fault.ts'
 import { HOOK_PROTOCOL_VERSION, type Initialize, type ResponseOf } from '../../protocol/worker/messages.ts'
 import { WORKER_INITIALIZE_MS, WRITE_DEDUP_ENTRIES } from '../../protocol/limits.ts'
 import { PROTOCOL_VERSION } from '../../protocol/version.ts'
@@ -18,7 +18,6 @@ import type { Host } from './host.ts'
 import { baseEnvironment, profileEnvironment, type Environment } from './launch-env.ts'
 import { findProgram, type FoundProgram } from './program.ts'
 import type { SessionRecord } from './record.ts'
-import { message } from './registry.ts'
 import { finishRemoval } from './remove.ts'
 import { absoluteCwd, changedMetadata, displayName, terminalSize, withoutWorktrees, type Size } from './request.ts'
 import { connectSession, programEnded, type Examine } from './runtime.ts'
@@ -197,7 +196,7 @@ function privateTmp(host: Host, sessionId: string): void {
   try {
     privateDir(path, host.kernel.paths.cache)
   } catch (failure) {
-    throw faults.session_tmpdir_unsafe({ path, problem: message(failure) }, failure)
+    throw faults.session_tmpdir_unsafe({ path, problem: messageOf(failure) }, failure)
   }
 }
 
@@ -286,7 +285,7 @@ async function commit(host: Host, session: Session, initialized: ResponseOf<'ini
 async function discard(host: Host, spare: Spare): Promise<void> {
   await host.supply.discard(spare).catch((failure: unknown) => {
     // It ends by itself without a controller; its job is found by the next start.
-    host.log.warn({ session_id: spare.sessionId, problem: message(failure) }, 'an unused worker could not be retired')
+    host.log.warn({ session_id: spare.sessionId, problem: messageOf(failure) }, 'an unused worker could not be retired')
   })
 }
 
@@ -296,7 +295,7 @@ async function undo(host: Host, session: Session, examine: Examine): Promise<voi
     await finishRemoval(host, session, { accept: false, patience: newPatience(host) })
   } catch (failure) {
     host.registry.admit(session)
-    const problem = message(failure)
+    const problem = messageOf(failure)
     host.registry.move(session, 'link_lost', {
       reason: 'create_compensation_pending',
       problem,

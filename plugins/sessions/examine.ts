@@ -3,6 +3,7 @@
  * only on proof: a worker is adopted when it is the recorded one, lost when it is proven gone, and otherwise left
  * alone. Nothing is ever killed on a guess.
  */
+import { messageOf } from '../../protocol/fault.ts'
 import { delay } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import type { ChildExit, InspectSnapshot } from '../../protocol/worker/messages.ts'
@@ -11,7 +12,6 @@ import type { JobState } from '../../platform/supervisor.ts'
 import type { Scope } from '../../kernel/scope.ts'
 import { jobOf, type Host } from './host.ts'
 import { marksChildren, ofBoot, readJournals, type WorkerJournal } from './journal.ts'
-import { message } from './registry.ts'
 import type { Session } from './session.ts'
 import { WorkerLink, WorkerRefusal } from './worker-link.ts'
 
@@ -54,7 +54,7 @@ async function look(host: Host, session: Session): Promise<Finding> {
   try {
     job = await host.supervisor.inspect(jobOf(session))
   } catch (failure) {
-    return { found: 'unknown', reason: 'runtime_supervision_unavailable', problem: message(failure) }
+    return { found: 'unknown', reason: 'runtime_supervision_unavailable', problem: messageOf(failure) }
   }
   if (job.state === 'mismatch') return { found: 'conflict', reason: 'runtime_identity_mismatch', problem: job.reason }
   const recorded = recordedProcess(host, session)
@@ -135,7 +135,7 @@ async function ask(host: Host, session: Session): Promise<Finding> {
     if (failure instanceof WorkerRefusal)
       return { found: 'unknown', reason: 'worker_unavailable', problem: failure.message }
     // Present but silent: it may still own a live terminal.
-    return { found: 'conflict', reason: 'runtime_supervision_ambiguous', problem: message(failure) }
+    return { found: 'conflict', reason: 'runtime_supervision_ambiguous', problem: messageOf(failure) }
   }
 }
 

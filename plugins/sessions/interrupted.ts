@@ -1,9 +1,8 @@
 /** Finishes what a daemon that died, or a step that failed, left undone. Every step may be repeated. */
-import { Fault } from '../../protocol/fault.ts'
+import { Fault, messageOf } from '../../protocol/fault.ts'
 import type { Host } from './host.ts'
 import { isOver } from './machine.ts'
 import type { SessionRecord } from './record.ts'
-import { message } from './registry.ts'
 import { finishRemoval } from './remove.ts'
 import type { Session } from './session.ts'
 import { askStop } from './stop.ts'
@@ -51,7 +50,7 @@ const SHOWN = ['runtime_supervision_ambiguous', 'runtime_supervision_unavailable
 /** Shows on the session why an operation is still open. */
 export function explainOwed(host: Host, session: Session, failure: unknown): void {
   const code = failure instanceof Fault ? failure.code : undefined
-  const problem = message(failure)
+  const problem = messageOf(failure)
   host.log.info({ session_id: session.id, code, problem }, 'an interrupted operation is not finished yet')
   // The reason of a conflict decides what a removal has to prove: it stays.
   if (session.phase === 'conflict' || session.phase === 'incompatible') return

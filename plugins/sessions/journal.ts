@@ -2,6 +2,7 @@
  * Reads what workers wrote about themselves (contract/environment.md §5, schema 4): evidence for a worker that cannot
  * be asked any more.
  */
+import { messageOf } from '../../protocol/fault.ts'
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import * as v from 'valibot'
@@ -70,7 +71,7 @@ export function readJournals(directory: string, sessionId: string): readonly Wor
       if (journal.session_id !== sessionId) return { unreadable: `${path} belongs to another session` }
       journals.push(toJournal(journal))
     } catch (failure) {
-      return { unreadable: `${path}: ${failure instanceof Error ? failure.message : String(failure)}` }
+      return { unreadable: `${path}: ${messageOf(failure)}` }
     }
   }
   return journals

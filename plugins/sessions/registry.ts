@@ -1,4 +1,5 @@
 /** All sessions of this daemon, by exact id; the one place that stores a change and tells it. */
+import { messageOf } from '../../protocol/fault.ts'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Scope } from '../../kernel/scope.ts'
@@ -123,7 +124,7 @@ export class Registry {
     try {
       await this.#options.table.put(next)
     } catch (failure) {
-      throw faults.session_store_failed({ problem: message(failure) }, failure)
+      throw faults.session_store_failed({ problem: messageOf(failure) }, failure)
     }
     if (session.record === base) this.#replace(session, next)
     else {
@@ -185,7 +186,7 @@ export class Registry {
     try {
       await this.#options.table.put(record)
     } catch (failure) {
-      throw faults.session_store_failed({ problem: message(failure) }, failure)
+      throw faults.session_store_failed({ problem: messageOf(failure) }, failure)
     }
   }
 
@@ -213,7 +214,7 @@ export class Registry {
     this.#options.table.put(session.record).catch((failure: unknown) => {
       if (!session.removed)
         this.#options.log.error(
-          { session_id: session.id, problem: message(failure) },
+          { session_id: session.id, problem: messageOf(failure) },
           'a session change is not on disk',
         )
     })
@@ -225,5 +226,3 @@ function shown(record: SessionRecord, phase: Session['phase']): SessionRecord {
   const info = withRuntimeState(record.info, phase, record.info.runtime?.loss_reason)
   return info === record.info ? record : { ...record, info }
 }
-
-export const message = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure))

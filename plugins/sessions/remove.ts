@@ -5,14 +5,13 @@
 import { ulid } from 'ulid'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { pollUntil } from '../../platform/timing.ts'
-import { Fault } from '../../protocol/fault.ts'
+import { Fault, messageOf } from '../../protocol/fault.ts'
 import { recordedProcess } from './examine.ts'
 import { faults } from './faults.ts'
 import { jobOf, type Host } from './host.ts'
 import { ofBoot, readJournals } from './journal.ts'
 import { isOver } from './machine.ts'
 import { purgeFiles } from './purge.ts'
-import { message } from './registry.ts'
 import { forgetRetained, letGo } from './runtime.ts'
 import type { Session } from './session.ts'
 import { askStop, proveRecorded, sendStop } from './stop.ts'
@@ -126,7 +125,7 @@ async function retireJob(host: Host, session: Session): Promise<void> {
   try {
     outcome = await host.supervisor.retire(jobOf(session), stopGraceMs + sweepGraceMs)
   } catch (failure) {
-    throw faults.runtime_supervision_unavailable({ id, problem: message(failure) }, failure)
+    throw faults.runtime_supervision_unavailable({ id, problem: messageOf(failure) }, failure)
   }
   if (outcome === 'mismatch')
     throw faults.runtime_identity_mismatch({ id, problem: 'its job is not the recorded worker' })

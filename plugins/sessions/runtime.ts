@@ -1,10 +1,10 @@
 /** What a connected worker tells about its session, and what the end of its program means. */
+import { messageOf } from '../../protocol/fault.ts'
 import type { Scope } from '../../kernel/scope.ts'
 import type { ChildExit, InspectSnapshot, WorkerEvent } from '../../protocol/worker/messages.ts'
 import { jobOf, type Host } from './host.ts'
 import { endOf, isOver } from './machine.ts'
 import type { SessionRecord } from './record.ts'
-import { message } from './registry.ts'
 import type { Session } from './session.ts'
 import type { WorkerLink } from './worker-link.ts'
 
@@ -157,7 +157,7 @@ export async function retireEnded(host: Host, session: Session): Promise<void> {
   try {
     await host.supervisor.retire(jobOf(session), RETIRE_GRACE_MS)
   } catch (failure) {
-    host.log.warn({ session_id: session.id, problem: message(failure) }, 'the job of an ended worker stays')
+    host.log.warn({ session_id: session.id, problem: messageOf(failure) }, 'the job of an ended worker stays')
   }
 }
 

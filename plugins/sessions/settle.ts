@@ -1,11 +1,11 @@
 /** Gives a session the phase its evidence proves. What an interrupted operation still owes is done elsewhere. */
+import { messageOf } from '../../protocol/fault.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import type { ChildExit } from '../../protocol/worker/messages.ts'
 import type { Finding } from './examine.ts'
 import { jobOf, type Host } from './host.ts'
 import { removeUnfinished } from './journal.ts'
 import { endOf, isOver } from './machine.ts'
-import { message } from './registry.ts'
 import { connectSession, importSnapshot, programEnded, retireEnded, type Examine } from './runtime.ts'
 import type { Session } from './session.ts'
 import { sweepSession } from './sweep-session.ts'
@@ -109,7 +109,7 @@ async function lost(host: Host, session: Session, patience: Patience, exit?: Chi
   } catch (failure) {
     return host.registry.move(session, 'link_lost', {
       reason: 'runtime_supervision_unavailable',
-      problem: message(failure),
+      problem: messageOf(failure),
       event: 'session_updated',
     })
   }

@@ -1,14 +1,13 @@
 /** session.stop: the wish is durable before the program hears of it, and told as done only with its observed end. */
 import { ulid } from 'ulid'
 import { crashPoint } from '../../kernel/crash-points.ts'
-import { Fault } from '../../protocol/fault.ts'
+import { Fault, messageOf } from '../../protocol/fault.ts'
 import { WORKER_EXIT_TIMEOUT_MS } from '../../protocol/limits.ts'
 import { examine, isRecorded, isSame, recordedProcess } from './examine.ts'
 import { faults } from './faults.ts'
 import { jobOf, type Host } from './host.ts'
 import { readJournals } from './journal.ts'
 import { isOver } from './machine.ts'
-import { message } from './registry.ts'
 import { programEnded } from './runtime.ts'
 import type { Session } from './session.ts'
 import type { Settle } from './settle.ts'
@@ -79,7 +78,7 @@ async function stopConflict(host: Host, session: Session, settle: Settle): Promi
   crashPoint('stop.recorded')
   const { stopGraceMs, sweepGraceMs } = host.kernel.config.workers
   const outcome = await host.supervisor.retire(jobOf(session), stopGraceMs + sweepGraceMs).catch((failure: unknown) => {
-    throw faults.runtime_supervision_unavailable({ id, problem: message(failure) }, failure)
+    throw faults.runtime_supervision_unavailable({ id, problem: messageOf(failure) }, failure)
   })
   if (outcome === 'mismatch')
     throw faults.runtime_identity_mismatch({ id, problem: 'its job is not the recorded worker' })
@@ -107,7 +106,7 @@ export async function proveRecorded(host: Host, session: Session): Promise<void>
     throw faults.runtime_identity_mismatch({ id, problem: 'no journal names the recorded worker' })
   }
   const job = await host.supervisor.inspect(jobOf(session)).catch((failure: unknown) => {
-    throw faults.runtime_supervision_unavailable({ id, problem: message(failure) }, failure)
+    throw faults.runtime_supervision_unavailable({ id, problem: messageOf(failure) }, failure)
   })
   const recorded = recordedProcess(host, session)
   switch (job.state) {

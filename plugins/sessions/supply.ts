@@ -3,6 +3,7 @@
  * beforehand, so that creating a session costs one round trip. A spare belongs to nothing durable: it ends by itself
  * when the connection of its controller closes, so a daemon that stops or dies leaks none.
  */
+import { messageOf } from '../../protocol/fault.ts'
 import { join } from 'node:path'
 import { ulid } from 'ulid'
 import { delay, type Clock } from '../../kernel/clock.ts'
@@ -173,10 +174,7 @@ export class Supply {
     } catch (failure) {
       if (this.#options.scope.closed) return undefined
       this.#deaths.push(this.#options.clock.monotonic())
-      this.#options.log.warn(
-        { problem: failure instanceof Error ? failure.message : String(failure) },
-        'no spare worker',
-      )
+      this.#options.log.warn({ problem: messageOf(failure) }, 'no spare worker')
       return undefined
     }
   }

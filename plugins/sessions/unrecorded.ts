@@ -2,6 +2,7 @@
  * Workers and files no record names: what a daemon left that died between two steps. What is proven to run nothing, or
  * to be gone, is cleaned up; everything else is shown in the inventory and left alone.
  */
+import { messageOf } from '../../protocol/fault.ts'
 import { dirname } from 'node:path'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { pollUntil } from '../../platform/timing.ts'
@@ -11,7 +12,6 @@ import { isSame } from './examine.ts'
 import type { Host } from './host.ts'
 import { ofBoot, readJournals, type WorkerJournal } from './journal.ts'
 import { namesIn, purgeFiles } from './purge.ts'
-import { message } from './registry.ts'
 
 /** A spare of the daemon before this one ends when its connection closes; it needs a moment. */
 const SPARE_LEAVES_MS = 1_000
@@ -32,7 +32,7 @@ export async function examineUnrecorded(host: Host, job: WorkerJob, first: JobSt
     }
   } catch (failure) {
     if (host.scope.closed) return
-    host.log.warn({ session_id: job.sessionId, problem: message(failure) }, 'an unrecorded worker cannot be judged')
+    host.log.warn({ session_id: job.sessionId, problem: messageOf(failure) }, 'an unrecorded worker cannot be judged')
   }
   const reason = status.state === 'mismatch' ? status.reason : 'stale_worker_generation'
   host.log.warn({ session_id: job.sessionId, generation: job.generation, reason }, 'a worker no record manages')
@@ -92,7 +92,7 @@ export async function purgeUnrecorded(host: Host, withJob: ReadonlySet<string>):
   try {
     names = (await Promise.all([...directories, paths.logs].map(namesIn))).flat()
   } catch (failure) {
-    host.log.warn({ problem: message(failure) }, 'files without an owner cannot be looked for')
+    host.log.warn({ problem: messageOf(failure) }, 'files without an owner cannot be looked for')
     return
   }
   const ids = new Set(names.map((it) => sessionOfLog(it) ?? it).filter((it) => SESSION_ID.test(it)))
@@ -104,7 +104,7 @@ export async function purgeUnrecorded(host: Host, withJob: ReadonlySet<string>):
     if (journals.some((it) => ofBoot(it, bootId) && host.processes.isRunning(it.worker))) continue
     host.log.info({ session_id: id }, 'files of a worker that ran nothing are removed')
     await purgeFiles(paths, id).catch((failure: unknown) =>
-      host.log.warn({ session_id: id, problem: message(failure) }, 'files without an owner stay'),
+      host.log.warn({ session_id: id, problem: messageOf(failure) }, 'files without an owner stay'),
     )
   }
 }

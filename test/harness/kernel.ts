@@ -14,6 +14,7 @@ import {
   type ManualClock,
 } from '../../kernel/index.ts'
 import type { DaemonConfig, RunningKernel, RunningServer, ServerOptions } from '../../kernel/index.ts'
+import { parseConfig } from '../../kernel/config.ts'
 import { resolvePaths } from '../../kernel/paths.ts'
 import { memoryTables } from './memory-tables.ts'
 import { rawClient, type RawClient } from './ndjson.ts'
@@ -35,20 +36,12 @@ export const envBelow = (root: string): Record<string, string> => ({
   PATH: process.env.PATH ?? '/usr/bin:/bin',
 })
 
+const defaults = parseConfig('', 'no configuration file')
+/** The defaults, with workers as plain processes and none kept warm. */
 export const testConfig: DaemonConfig = {
+  ...defaults,
   supervisor: 'detached',
-  without: [],
-  workers: {
-    spares: 0,
-    outputHistoryBytes: 10_000_000,
-    subscriberQueueBytes: 1_000_000,
-    terminalRetentionMs: 86_400_000,
-    stopGraceMs: 500,
-    sweepGraceMs: 5_000,
-  },
-  environment: { allowlist: [], searchPath: [] },
-  input: { startupGraceMs: 5_000, submitDelayMs: 150, writeStallTimeoutMs: 10_000 },
-  logLevel: 'info',
+  workers: { ...defaults.workers, spares: 0 },
 }
 
 export interface LogEntry {

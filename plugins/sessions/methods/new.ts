@@ -1,3 +1,4 @@
+import { messageOf } from '../../../protocol/fault.ts'
 import { crashPoint } from '../../../kernel/crash-points.ts'
 import type { Handler } from '../../../kernel/plugin.ts'
 import type contract from '../contract.ts'
@@ -8,7 +9,6 @@ import { deliverInitialInput } from '../input.ts'
 import { removeSession } from '../remove.ts'
 import type { Examine } from '../runtime.ts'
 import { faults } from '../faults.ts'
-import { message } from '../registry.ts'
 
 /** Creates a session and delivers its first prompt; a prompt that cannot be delivered undoes the creation. */
 export const newSession =
@@ -27,7 +27,7 @@ export const newSession =
         .catch((problem: unknown) => {
           if (session.removed) return
           host.log.warn(
-            { session_id: session.id, problem: message(problem) },
+            { session_id: session.id, problem: messageOf(problem) },
             'a session without its first input is not rolled back yet',
           )
           examine(session)
