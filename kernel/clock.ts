@@ -4,7 +4,10 @@ export { delay } from '../platform/timing.ts'
 export interface Clock {
   /** Wall time, milliseconds since the epoch: for stamps people read, never for deadlines. */
   now(): number
-  /** Monotonic milliseconds: for deadlines and ages; a suspended machine or a set clock does not move it back. */
+  /**
+   * Monotonic milliseconds: for deadlines and ages; a suspended machine or a set clock does not move it back. Processes
+   * of one boot share it, so a worker's stamps can be compared with the daemon's.
+   */
   monotonic(): number
   /** Runs `run` once after `ms`. Does not keep the process alive. */
   after(ms: number, run: () => void): Disposable
@@ -15,7 +18,10 @@ const MAX_DELAY_MS = 2_147_483_647
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  monotonic: () => performance.now(),
+  monotonic: () => {
+    const [seconds, nanoseconds] = process.hrtime()
+    return seconds * 1_000 + nanoseconds / 1e6
+  },
   after(ms, run) {
     const timer = setTimeout(run, Math.min(Math.max(0, ms), MAX_DELAY_MS))
     timer.unref()

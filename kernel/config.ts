@@ -14,6 +14,8 @@ import {
   SUBSCRIBER_QUEUE_BYTES,
   SWEEP_GRACE_MS,
   TERMINAL_RETENTION_MS,
+  TURN_WAIT_CEILING_MS,
+  TURN_WAIT_DEFAULT_MS,
 } from '../protocol/limits.ts'
 import type { Paths } from './paths.ts'
 import { readPrivate } from './secure-files.ts'
@@ -42,6 +44,18 @@ export interface DaemonConfig {
     readonly submitDelayMs: number
     readonly writeStallTimeoutMs: number
   }
+  readonly waits: {
+    /** Of session.wait_turn without a timeout. */
+    readonly turnDefaultMs: number
+    readonly turnCeilingMs: number
+  }
+  readonly notify: {
+    /** Argument vector that gets each new notification as JSON on stdin; empty: none. */
+    readonly command: readonly string[]
+    readonly timeoutMs: number
+    /** Kinds it is run for; empty: all that reach the inbox. */
+    readonly kinds: readonly string[]
+  }
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
 }
 
@@ -59,6 +73,9 @@ const MAX_CONFIG_BYTES = 65_536
 const MAX_DURATION_MS = 7 * 24 * 3_600_000
 const MAX_SPARES = 16
 const MIN_HISTORY_BYTES = 65_536
+const MAX_TURN_WAIT_MS = 24 * 3_600_000
+const MAX_NOTIFY_MS = 300_000
+const NOTIFY_TIMEOUT_MS = 10_000
 
 const whole = (minimum: number, maximum: number, fallback: number) =>
   v.optional(v.pipe(v.number(), v.integer(), v.minValue(minimum), v.maxValue(maximum)), fallback)
@@ -103,6 +120,21 @@ const File = v.strictObject({
     }),
     {},
   ),
+  waits: v.optional(
+    v.strictObject({
+      turn_default_ms: whole(1, MAX_TURN_WAIT_MS, TURN_WAIT_DEFAULT_MS),
+      turn_ceiling_ms: whole(1, MAX_TURN_WAIT_MS, TURN_WAIT_CEILING_MS),
+    }),
+    {},
+  ),
+  notify: v.optional(
+    v.strictObject({
+      command: v.optional(v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.maxLength(64)), []),
+      timeout_ms: whole(1, MAX_NOTIFY_MS, NOTIFY_TIMEOUT_MS),
+      kinds: v.optional(v.pipe(v.array(v.string()), v.maxLength(16)), []),
+    }),
+    {},
+  ),
   log: v.optional(v.strictObject({ level: v.optional(v.picklist(['debug', 'info', 'warn', 'error']), 'info') }), {}),
 })
 
@@ -125,7 +157,7 @@ export function parseConfig(text: string, file: string): DaemonConfig {
     const problem = issue.expected === 'never' ? 'unknown key' : issue.message
     throw configFaults.config_invalid({ file, line: lineOf(text, path), key: path.join('.') || undefined, problem })
   }
-  const { supervisor, plugins, workers, environment, input, log } = parsed.output
+  const { supervisor, plugins, workers, environment, input, waits, notify, log } = parsed.output
   return {
     supervisor: supervisor.kind,
     without: plugins.without,
@@ -143,6 +175,11 @@ export function parseConfig(text: string, file: string): DaemonConfig {
       submitDelayMs: input.submit_delay_ms,
       writeStallTimeoutMs: input.write_stall_timeout_ms,
     },
+    waits: {
+      turnDefaultMs: Math.min(waits.turn_default_ms, waits.turn_ceiling_ms),
+      turnCeilingMs: waits.turn_ceiling_ms,
+    },
+    notify: { command: notify.command, timeoutMs: notify.timeout_ms, kinds: notify.kinds },
     logLevel: log.level,
   }
 }

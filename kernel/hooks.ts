@@ -1,5 +1,5 @@
 /** What every hook of this program has beside tapable: failures that say who failed, and informing that goes on. */
-import { messageOf } from '../protocol/fault.ts'
+import { Fault, messageOf } from '../protocol/fault.ts'
 import type { AsyncSeriesHook, SyncHook } from 'tapable'
 
 /** A tap that failed, by plugin and hook; the failure itself is the cause. */
@@ -13,6 +13,10 @@ export class TapFailure extends Error {
     this.hook = hook
   }
 }
+
+/** The Fault a failing tap threw, for a caller; any other failure as it is. */
+export const faultOf = (failure: unknown): unknown =>
+  failure instanceof TapFailure && failure.cause instanceof Fault ? failure.cause : failure
 
 type Tap = (...args: unknown[]) => unknown
 

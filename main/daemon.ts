@@ -16,13 +16,13 @@ import { DAEMON_LOG_LIMITS, openLog } from '../kernel/log.ts'
 import { lockRoots } from '../kernel/locks.ts'
 import { resolvePaths } from '../kernel/paths.ts'
 import { privateDir } from '../kernel/secure-files.ts'
-import { openTables } from '../kernel/store/record-log.ts'
+import { openTables, type StoreOptions } from '../kernel/store/record-log.ts'
 import { lockFile } from '../platform/index.ts'
 
 // Schema of <data>/metadata.jsonl (contract/environment.md §3). No release of ours wrote an older one.
-const STORE_SCHEMA = { schema: { current: 9 }, migrations: {} }
+export const STORE_SCHEMA: Pick<StoreOptions, 'schema' | 'migrations'> = { schema: { current: 9 }, migrations: {} }
 // Never TMPDIR: it is the caller's, and the directory must be the same one for every program of this user.
-const SYSTEM_TMP = '/tmp'
+export const SYSTEM_TMP = '/tmp'
 
 export interface ServeOptions {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -30,6 +30,8 @@ export interface ServeOptions {
   /** Plugins left out, beside those the configuration leaves out. */
   readonly without?: readonly string[]
   readonly version: string
+  /** Schema of the store and the steps up to it; default STORE_SCHEMA. */
+  readonly store?: Pick<StoreOptions, 'schema' | 'migrations'>
   /** Ends the daemon. */
   readonly stop: AbortSignal
   /** Called once the log is open, before anything is read. */
@@ -47,6 +49,7 @@ export async function serve({
   plugins,
   without = [],
   version,
+  store = STORE_SCHEMA,
   stop,
   logging,
   ready,
@@ -58,7 +61,7 @@ export async function serve({
   const config = loadConfig(paths)
   const log = startLog(paths, config, scope)
   logging?.(log)
-  const tables = openTables({ file: join(paths.data, 'metadata.jsonl'), ...STORE_SCHEMA, clock: systemClock, log })
+  const tables = openTables({ file: join(paths.data, 'metadata.jsonl'), ...store, clock: systemClock, log })
   scope.defer('record store', () => tables.close())
   log.info(
     { version, node: process.version, runtime: paths.runtime, runtimeIsFallback: paths.runtimeIsFallback },

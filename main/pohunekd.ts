@@ -6,10 +6,13 @@
 import { closeSync, writeSync } from 'node:fs'
 import { Fault, messageOf } from '../protocol/fault.ts'
 import { readArguments, type Arguments } from './arguments.ts'
-import { closeInherited, tellServiceManager } from '../platform/index.ts'
-import { serve } from './daemon.ts'
+import { closeInherited, processes, tellServiceManager } from '../platform/index.ts'
+import { isInstalled } from '../plugins/packages/runtimes.ts'
+import { serve, STORE_SCHEMA, SYSTEM_TMP } from './daemon.ts'
 import { takeFailures } from './failures.ts'
 import { plugins } from './plugins.ts'
+import { preflightText } from './preflight-text.ts'
+import { preflight } from './preflight.ts'
 
 declare const POHUNEK_VERSION: string | undefined
 declare const POHUNEK_LOAD_ONLY: boolean | undefined
@@ -18,6 +21,10 @@ const version = typeof POHUNEK_VERSION === 'string' ? POHUNEK_VERSION : '0.0.0-d
 const HELP = `pohunekd ${version}: the pohunek daemon, in the foreground
 
 usage: pohunekd [--without <plugin>[,<plugin>...]] [--ready-fd <n>] [--version] [--help]
+       pohunekd upgrade-preflight [--without <plugin>[,<plugin>...]] [--json]
+
+  upgrade-preflight  reports what would become of store and sessions if this daemon took over now; changes nothing,
+                     also beside a running daemon. Ends with 1 when anything would be lost.
 
   --without   plugins left out of this run: ${plugins.map((it) => it.contract.name).join(', ')}
   --ready-fd  an open descriptor; READY and a newline are written to it once the socket accepts
@@ -44,6 +51,32 @@ function complain(failure: unknown): void {
   writeSync(2, `pohunekd: ${text}\n${hint}`)
 }
 
+/** The exit code. Standard output has the whole report, standard error what keeps one from an upgrade. */
+function runPreflight({ without, json }: Arguments): number {
+  try {
+    const { report, refusal } = preflight({
+      env: process.env,
+      plugins,
+      without,
+      store: STORE_SCHEMA,
+      processes,
+      isServed: isInstalled,
+      tmpdir: SYSTEM_TMP,
+    })
+    writeAll(1, json ? `${JSON.stringify(report)}\n` : preflightText(report))
+    if (refusal !== undefined) complain(refusal)
+    return refusal === undefined ? 0 : EXIT_FAILED
+  } catch (failure) {
+    complain(failure)
+    return EXIT_FAILED
+  }
+}
+
+function writeAll(fd: number, text: string): void {
+  const bytes = Buffer.from(text)
+  for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
+}
+
 async function main(): Promise<void> {
   let args: Arguments
   try {
@@ -52,6 +85,7 @@ async function main(): Promise<void> {
     complain(failure)
     process.exit(EXIT_USAGE)
   }
+  if (args.wants === 'upgrade-preflight') process.exit(runPreflight(args))
   if (args.wants !== 'serve') {
     writeSync(1, args.wants === 'help' ? HELP : `pohunekd ${version}\n`)
     return

@@ -21,6 +21,7 @@ export const DAEMON_CRASH_POINTS = [
   'worker.leased',
   'create.recorded',
   'create.directory',
+  'create.prepared',
   'create.initialized',
   'create.committed',
   'create.input.written',
@@ -36,6 +37,7 @@ export const DAEMON_CRASH_POINTS = [
   'teardown.stopped',
   'teardown.retired',
   'teardown.swept',
+  'teardown.left',
   'purge.sockets',
   'purge.journals',
   'purge.after',
@@ -48,6 +50,17 @@ export const DAEMON_CRASH_POINTS = [
   'lost.retired',
   'lost.recorded',
   'unrecorded.retired',
+] as const
+
+/** In a daemon that starts on a record log of an older schema, at each durable step of bringing it up. */
+export const MIGRATION_CRASH_POINTS = [
+  'migrate.before',
+  'migrate.backup.staged',
+  'migrate.backup.linked',
+  'migrate.backup.after',
+  'migrate.quarantined',
+  'migrate.rewritten',
+  'migrate.after',
 ] as const
 
 const JOURNAL_PHASES = ['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted'] as const
@@ -77,7 +90,8 @@ export const workerCrashPoints = (): string[] => [
   ...JOURNAL_STEPS.flatMap((step) => JOURNAL_PHASES.map((phase) => `${step}.${phase}`)),
 ]
 
-export type CrashPoint = (typeof DAEMON_CRASH_POINTS)[number] | (typeof WORKER_POINTS)[number]
+export type CrashPoint =
+  (typeof DAEMON_CRASH_POINTS)[number] | (typeof MIGRATION_CRASH_POINTS)[number] | (typeof WORKER_POINTS)[number]
 
 /** Ends this process with SIGKILL when POHUNEK_CRASH_AT=<name>[:<n>] names this point, at the n-th time. */
 export function crashPoint(name: CrashPoint | JournalStep, phase?: JournalPhase): void {

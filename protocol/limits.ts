@@ -15,6 +15,9 @@ export const MAX_READ_LINES = 1_000
 export const SCREEN_MAX_ROWS = 200
 export const SCREEN_MAX_COLS = 500
 export const MAX_WAIT_MS = 8_000
+/** session.wait_turn (contract/methods.md): default and ceiling of its timeout. */
+export const TURN_WAIT_DEFAULT_MS = 300_000
+export const TURN_WAIT_CEILING_MS = 1_800_000
 export const MAX_WAITERS = 128
 export const MAX_WAITERS_PER_SESSION = 8
 export const ATTACH_TOKEN_TTL_MS = 10_000

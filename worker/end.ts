@@ -61,6 +61,7 @@ export class Ending {
     const { clock, graceMs } = this.#it
     const started = clock.monotonic()
     const asked = new Set<string>()
+    let withheldBefore = new Set<string>()
     for (let wait = FIRST_POLL_MS; ; wait = Math.min(MAX_POLL_MS, wait * 2)) {
       const { living, unreadable } = this.#left()
       if (living.length === 0 && unreadable.length === 0) return []
@@ -71,13 +72,16 @@ export class Ending {
         for (const it of fresh) asked.add(key(it))
       } else {
         this.#signal(living, 'SIGKILL')
-        if (living.length === 0 || age > graceMs + KILL_BOUND_MS) {
+        // One that was not there a look ago may be between two images: it gets another look.
+        const isKnown = unreadable.every((it) => withheldBefore.has(key(it)))
+        if ((living.length === 0 && isKnown) || age > graceMs + KILL_BOUND_MS) {
           return [
             ...living.map((it) => ({ ...it, why: 'survived' as const })),
             ...unreadable.map((it) => ({ ...it, why: 'unreadable' as const })),
           ]
         }
       }
+      withheldBefore = new Set(unreadable.map(key))
       await delay(clock, wait)
     }
   }

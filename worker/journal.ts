@@ -19,6 +19,8 @@ export interface Journal {
   worker_version: string
   /** Ours: boot the start identities belong to. */
   boot_id?: string
+  /** Ours: versions of the private protocol this worker speaks, for who must not connect to find out. */
+  worker_protocol?: { minimum: number; maximum: number }
   phase: JournalPhase
   /** The marker value of the runtime, known before its program is started. */
   runtime_id?: string

@@ -543,6 +543,7 @@ export class Worker {
       worker_start_identity: this.#process.start_identity,
       worker_version: version,
       boot_id: processes.bootId(),
+      worker_protocol: WORKER_PROTOCOL,
       phase,
       ...(runtimeId !== undefined && { runtime_id: runtimeId }),
       ...(child && { child: { pid: child.pid, process_group: child.pid, start_identity: child.start_identity } }),

@@ -28,8 +28,10 @@ export interface Classified {
   lines: number
   /** Oldest version found below the current one of its kind. */
   oldest: number | undefined
-  /** Why the file must not be used at all. */
+  /** Why the file must not be used at all; then `changes` ends before that line. */
   refused: Fault | undefined
+  /** Version that refused it. */
+  refusedVersion: number | undefined
 }
 
 /** Pure. `file` is only named in faults. */
@@ -46,6 +48,7 @@ export function classify(
     lines: 0,
     oldest: undefined,
     refused: undefined,
+    refusedVersion: undefined,
   }
   for (let start = 0; start < bytes.length;) {
     const newline = bytes.indexOf(NEWLINE, start)
@@ -84,6 +87,7 @@ function take(
     const known = currentOf(schema, kind)
     if (version > known) {
       found.refused = storeFaults.store_schema_newer({ file, line, found: version, known, kind })
+      found.refusedVersion = version
       return
     }
     if (version < known) found.oldest = Math.min(found.oldest ?? version, version)
@@ -91,6 +95,7 @@ function take(
       const current = version === known ? raw : migrate(raw, schema, migrations)
       if (current === undefined) {
         found.refused = storeFaults.store_schema_too_old({ file, line, found: version, kind })
+        found.refusedVersion = version
         return
       }
       if (kind !== BATCH) changes.push({ line, raw: current })
@@ -100,25 +105,4 @@ function take(
     }
   }
   found.changes.push(...changes)
-}
-
-export interface DryRun {
-  state: 'missing' | 'up_to_date' | 'would_migrate' | 'refused'
-  schemaFrom: number | undefined
-  schemaTo: number
-  /** Lines of the file. */
-  records: number
-  error: Fault | undefined
-}
-
-/** What a start would do with these bytes; `undefined` bytes: there is no file. */
-export function dryRun(
-  bytes: Buffer | undefined,
-  options: { file: string; schema: SchemaVersions; migrations: Migrations },
-): DryRun {
-  const schemaTo = options.schema.current
-  if (bytes === undefined) return { state: 'missing', schemaFrom: undefined, schemaTo, records: 0, error: undefined }
-  const { refused, oldest, lines } = classify(bytes, options)
-  const state = refused !== undefined ? 'refused' : oldest !== undefined ? 'would_migrate' : 'up_to_date'
-  return { state, schemaFrom: oldest ?? schemaTo, schemaTo, records: lines, error: refused }
 }

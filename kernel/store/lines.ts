@@ -6,6 +6,7 @@
  * A line without schema_version is schema 1. Names with `$` are ours; no kind and no field has one.
  */
 import { isUtf8 } from 'node:buffer'
+import type { TableSpec } from './tables.ts'
 
 export interface SchemaVersions {
   /** Version of kinds not listed in `kinds`. */
@@ -97,6 +98,21 @@ function checked(records: RawRecord[]): RawRecord[] | string {
 export function fieldsOf(raw: RawRecord): RawRecord {
   const { schema_version: _version, kind: _kind, key: _key, ...fields } = raw
   return fields
+}
+
+/** Applies one stored change to the records of its kind; a string says why its owner cannot decode it. */
+export function takeChange<R>(records: Map<string, R>, spec: TableSpec<R>, raw: RawRecord): string | undefined {
+  if (raw[DELETED] === true) {
+    records.delete(String(raw['key']))
+    return undefined
+  }
+  try {
+    const record = spec.decode(fieldsOf(raw))
+    records.set(spec.key(record), record)
+    return undefined
+  } catch (failure) {
+    return `${spec.kind} ${JSON.stringify(raw['key'])}: ${(failure as Error).message}`
+  }
 }
 
 /** Brings one change to its current version. Throws what a step throws. `undefined`: a step is missing. */

@@ -8,8 +8,9 @@
 import { Fault, coreFaults } from '../../protocol/fault.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
+import { crashPoint } from '../crash-points.ts'
 import { removeFile } from '../secure-files.ts'
-import { appendQuarantine, writeBackup } from './aside.ts'
+import { appendQuarantine, removeUnfinishedBackup, writeBackup } from './aside.ts'
 import { classify, type Classified } from './classify.ts'
 import { compact, type CompactionRun } from './compaction.ts'
 import { GroupCommit } from './group-commit.ts'
@@ -17,8 +18,8 @@ import {
   DELETED,
   batchText,
   deletionText,
-  fieldsOf,
   recordText,
+  takeChange,
   type Migrations,
   type RawRecord,
   type SchemaVersions,
@@ -122,8 +123,11 @@ class RecordLog implements RecordStore {
       const found = classify(bytes, { file: path, schema, migrations })
       if (found.refused !== undefined) throw found.refused // 1
       removeFile(replacementPath(path))
+      removeUnfinishedBackup(path)
       if (found.oldest !== undefined) {
-        const backup = await writeBackup(path, found.oldest, bytes)
+        crashPoint('migrate.before')
+        const backup = writeBackup(path, found.oldest, bytes)
+        crashPoint('migrate.backup.after')
         log.info({ file: path, from: found.oldest, to: schema.current, backup }, 'the record log is migrated')
       }
       this.#take(found)
@@ -192,16 +196,8 @@ class RecordLog implements RecordStore {
         this.#takeForeign(raw, line)
         continue
       }
-      try {
-        if (raw[DELETED] === true) state.records.delete(String(raw['key']))
-        else {
-          const record = state.spec.decode(fieldsOf(raw))
-          state.records.set(state.spec.key(record), record)
-        }
-      } catch (failure) {
-        const reason = `${state.spec.kind} ${JSON.stringify(raw['key'])}: ${(failure as Error).message}`
-        found.damaged.push({ line, reason, bytes: Buffer.from(JSON.stringify(raw)) })
-      }
+      const reason = takeChange(state.records, state.spec, raw)
+      if (reason !== undefined) found.damaged.push({ line, reason, bytes: Buffer.from(JSON.stringify(raw)) })
     }
   }
 
@@ -224,12 +220,15 @@ class RecordLog implements RecordStore {
         this.quarantined.push({ line, reason })
         log.warn({ file: path, line, reason }, 'a line of the record log is set aside')
       }
+      if (found.oldest !== undefined) crashPoint('migrate.quarantined')
     }
     if (found.damaged.length > 0 || found.oldest !== undefined) {
       const replacement = await file.replacement()
       try {
         for (const text of this.#texts()) await replacement.write(text)
+        if (found.oldest !== undefined) crashPoint('migrate.rewritten')
         await file.replaceBy(replacement)
+        if (found.oldest !== undefined) crashPoint('migrate.after')
       } catch (failure) {
         await replacement.discard().catch(() => undefined) // the first failure is the one to tell
         throw failure

@@ -1,6 +1,6 @@
 import { readFileSync, readlinkSync } from 'node:fs'
 import type { MarkedSweep, ProcessIdentity, Processes } from '../processes.ts'
-import { isStranger } from './kinship.ts'
+import { isStranger, type ProcessTable } from './kinship.ts'
 import {
   allPids,
   attempt,
@@ -34,6 +34,8 @@ function alive(picks: (stat: Stat) => boolean): ProcessIdentity[] {
   })
 }
 
+const table: ProcessTable = { read: readStat, pids: allPids }
+
 /**
  * An environment that cannot be read says nothing; a process older than `since`, or proven not to descend from it, cannot
  * belong.
@@ -47,22 +49,28 @@ function findMarked({ name, value, since }: { name: string; value: string; since
     const stat = readStat(pid)
     if (stat === undefined || !isAlive(stat) || BigInt(stat.startIdentity) < earliest || readUid(pid) !== uid) continue
     const found = { pid, startIdentity: stat.startIdentity }
-    try {
-      if (
-        hasEntry(readFileSync(`/proc/${pid}/environ`), `${name}=${value}`) &&
-        identify(pid)?.startIdentity === found.startIdentity
-      ) {
-        sweep.marked.push(found)
-      }
-    } catch (failure) {
-      if (couldNotLook(failure)) throw failure
-      const isWithheld = errno(failure) === 'EACCES' || errno(failure) === 'EPERM'
-      if (isWithheld && (since === undefined || !isStranger(pid, since, readStat)))
-        sweep.unreadable.push({ ...found, command: stat.command })
-      // anything else (ENOENT, ESRCH): it ended meanwhile
-    }
+    const seen = lookInto(found, `${name}=${value}`)
+    if (seen === 'marked') sweep.marked.push(found)
+    else if (seen === 'withheld' && (since === undefined || !isStranger(pid, since, table)))
+      sweep.unreadable.push({ ...found, command: stat.command })
   }
   return sweep
+}
+
+/** What the environment of exactly this process says. Withheld is looked at twice: its process may be ending or changing. */
+function lookInto(it: ProcessIdentity, entry: string): 'marked' | 'unmarked' | 'withheld' | 'gone' {
+  for (let isSecond = false; ; isSecond = true) {
+    let seen: 'marked' | 'unmarked' | 'withheld'
+    try {
+      seen = hasEntry(readFileSync(`/proc/${it.pid}/environ`), entry) ? 'marked' : 'unmarked'
+    } catch (failure) {
+      if (couldNotLook(failure)) throw failure
+      if (errno(failure) !== 'EACCES' && errno(failure) !== 'EPERM') return 'gone' // ENOENT, ESRCH: it ended meanwhile
+      seen = 'withheld'
+    }
+    if (!isRunning(it)) return 'gone'
+    if (seen !== 'withheld' || isSecond) return seen
+  }
 }
 
 /**

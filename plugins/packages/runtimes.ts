@@ -12,6 +12,8 @@ export interface RuntimeLaunch {
     readonly submitDelayMs: number
     readonly textPolicy: 'unrestricted'
     readonly ready: 'grace'
+    readonly composer: 'none'
+    readonly whileWorking: 'queue'
   }
   readonly capabilities: { readonly resume: boolean; readonly fork: boolean }
 }
@@ -26,6 +28,13 @@ export function shellLaunch(env: Readonly<Record<string, string | undefined>>): 
 }
 
 export const shellRules = {
-  input: { bracketedPaste: false, submitDelayMs: 0, textPolicy: 'unrestricted', ready: 'grace' },
+  input: {
+    bracketedPaste: false,
+    submitDelayMs: 0,
+    textPolicy: 'unrestricted',
+    ready: 'grace',
+    composer: 'none',
+    whileWorking: 'queue',
+  },
   capabilities: { resume: false, fork: false },
 } as const

@@ -1,7 +1,40 @@
 /** The only door other plugins use to reach sessions. */
-import type { AsyncSeriesWaterfallHook, SyncHook } from 'tapable'
+import type { AsyncSeriesHook, AsyncSeriesWaterfallHook, SyncHook } from 'tapable'
 import { token } from '../../kernel/plugin.ts'
-import type { SessionInfo } from './types.ts'
+import type { ProcessIdentity } from '../../platform/processes.ts'
+import type { TerminalSnapshot } from '../../protocol/worker/messages.ts'
+import type { AgentActivity, RuntimeIdentity, SessionInfo, SessionRemoveResult, StateSource } from './types.ts'
+
+/** How text becomes input of a program, and when it may. */
+export interface InputPlan {
+  bracketedPaste: boolean
+  submitDelayMs: number
+  /** Sign that the first prompt may be written; `grace` waits for an editable prompt or the end of the grace. */
+  ready: 'grace' | 'bracketed_paste' | 'screen_idle'
+  /** Shortest wait for that sign; a longer one of the host extends it. */
+  startupGraceMs?: number
+  textPolicy: 'unrestricted' | 'hermes_safe_text'
+  /** `required`: input is refused while no prompt of the agent is visible and no turn runs that would queue it. */
+  composer: 'required' | 'none'
+  /** What the program does with a prompt while a turn runs; `refuse`: it must not be sent then. */
+  whileWorking: 'queue' | 'steer' | 'refuse'
+}
+
+/** Where the caller wants it to run; the worktrees plugin takes what it serves and deletes it, the rest is refused. */
+export interface LaunchTarget {
+  project?: string
+  repo?: string
+  branch?: string
+  base_branch?: string
+}
+
+/** Fields other plugins add to a session; undefined removes one. */
+export type SessionContext = Partial<
+  Pick<
+    SessionInfo,
+    'project_id' | 'project_label' | 'repo' | 'branch' | 'worktree_path' | 'is_linked_worktree' | 'warnings'
+  >
+>
 
 /** Everything needed to start one program in a terminal; nothing has been spawned while it is a plan. */
 export interface LaunchPlan {
@@ -16,15 +49,30 @@ export interface LaunchPlan {
   env: Readonly<Record<string, string>>
   /** Start directory; undefined means the daemon's fallback. */
   cwd?: string
-  /** How input is framed and when the program is ready for it. */
-  input: {
-    bracketedPaste: boolean
-    submitDelayMs: number
-    ready: 'grace' | 'bracketed_paste' | 'screen_idle'
-    textPolicy: 'unrestricted' | 'hermes_safe_text'
-  }
+  input: InputPlan
+  /** The first prompt is passed as the last argument instead of being typed. */
+  promptArg: boolean
+  target: LaunchTarget
   /** Frozen on the session for clients. */
   capabilities: { resume: boolean; fork: boolean }
+}
+
+/** A launch whose record is durable and whose program is not started; a tap may still make what it needs. */
+export interface Preparation {
+  readonly sessionId: string
+  readonly plan: LaunchPlan
+  /** Start directory, absolute; may be replaced. */
+  cwd: string
+  context: SessionContext
+}
+
+/** A session that is taken away, also one whose creation is undone. Taps must be repeatable and idempotent. */
+export interface Leaving {
+  readonly session: SessionInfo
+  /** `undo`: a creation that was never told: everything made for it goes. `remove`: what holds unsaved work stays. */
+  readonly why: 'remove' | 'undo'
+  worktreesRemoved: number
+  worktreesFailed: number
 }
 
 export interface SessionHooks {
@@ -33,14 +81,81 @@ export interface SessionHooks {
    * A plan that still has no program afterwards is agent_profile_not_found.
    */
   readonly plan: AsyncSeriesWaterfallHook<[LaunchPlan]>
+  /** Side effects before the program starts. A Fault undoes the creation, `leaving` included. */
+  readonly prepare: AsyncSeriesHook<[Preparation]>
+  /** A created session, before it is told. Informs. */
+  readonly created: SyncHook<[SessionInfo]>
+  /**
+   * Nothing of the session runs any more and its record still exists. A failing tap keeps the session listed and is
+   * tried again by the next removal or start.
+   */
+  readonly leaving: AsyncSeriesHook<[Leaving]>
+  /** The record is gone. Informs. */
+  readonly removed: SyncHook<[SessionInfo]>
+  /** Any field of a session changed: now, before. Informs, in order. */
+  readonly changed: SyncHook<[SessionInfo, SessionInfo]>
   /** A session's program is gone and its output complete. Informs: taps cannot delay anything. */
   readonly ended: SyncHook<[SessionInfo]>
+}
+
+/** One observed activity with everything a client needs to tell it from another. */
+export interface ActivityEvidence {
+  readonly activity: AgentActivity
+  readonly source: StateSource
+  readonly runtime: RuntimeIdentity
+  /** Changes with every daemon process. */
+  readonly epoch: string
+  /** Grows with every published observation within the epoch. */
+  readonly revision: bigint
+}
+
+/** Knows what agents do; the detection plugin provides it. Ids are those of sessions that exist. */
+export interface ActivityReader {
+  /**
+   * Looks at the terminal now. Throws the fault that forbids this input: session_input_blocked (session_agent_blocked
+   * when it waits), session_input_no_prompt, session_input_busy. `force` skips all but the blocked check of waited input.
+   */
+  admit(id: string, request: { readonly waits: boolean; readonly force: boolean }): Promise<void>
+  /** True when this picture shows the agent's own prompt, ready for text. */
+  showsPrompt(id: string, picture: TerminalSnapshot): boolean
+  /** Everything published up to now is behind the boundary. */
+  boundary(id: string): bigint
+  /**
+   * First evidence for one of `until` published after `boundary`. Rejects with session_not_running,
+   * session_runtime_changed or the signal's reason.
+   */
+  after(id: string, boundary: bigint, until: readonly AgentActivity[], signal: AbortSignal): Promise<ActivityEvidence>
+  /** Input reached the terminal: a turn may now pass quicker than it can be seen. */
+  accepted(id: string): void
 }
 
 export interface SessionService {
   readonly hooks: SessionHooks
   get(id: string): SessionInfo | undefined
   list(): readonly SessionInfo[]
+  /** How input of a session is framed, frozen at its launch. Throws session_not_found. */
+  inputPlan(id: string): InputPlan
+  /** Runtime of a session whose program runs and whose worker is connected; undefined otherwise. */
+  runtime(id: string): RuntimeIdentity | undefined
+  /** Root process of such a runtime. */
+  root(id: string): ProcessIdentity | undefined
+  /** The picture after every byte that arrived before. Throws session_not_found, session_terminal_unavailable, worker faults. */
+  snapshot(id: string): Promise<TerminalSnapshot>
+  /**
+   * Calls `changed` whenever the terminal may show something else, the program ended or its worker was lost or found
+   * again. Cheap; called often. Throws session_not_found.
+   */
+  watch(id: string, changed: () => void): Disposable
+  /** Shows what a plugin observed; told as session_updated unless `quiet`, stored behind. No-op for an unknown id. */
+  show(id: string, fields: SessionContext & { activity?: AgentActivity | undefined }, quiet?: 'quiet'): void
+  /** As `show`, durable before it is visible. Throws session_not_found, session_store_failed. */
+  record(id: string, fields: SessionContext): Promise<void>
+  /** A place among the calls that wait. Throws session_waiter_limit_reached, session_not_found. Disposing gives it back. */
+  waiter(id: string): Disposable
+  /** As session.remove. Throws what that throws. */
+  remove(id: string): Promise<SessionRemoveResult>
+  /** At most one provider. */
+  provideActivity(reader: ActivityReader): Disposable
 }
 
 export const Sessions = token<SessionService>('sessions')

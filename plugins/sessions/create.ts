@@ -5,14 +5,14 @@
 import { stat } from 'node:fs/promises'
 import { ulid } from 'ulid'
 import { crashPoint } from '../../kernel/crash-points.ts'
-import { TapFailure } from '../../kernel/hooks.ts'
+import { faultOf } from '../../kernel/hooks.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
 import { coreFaults, Fault, messageOf } from '../../protocol/fault.ts'
 import { HOOK_PROTOCOL_VERSION, type Initialize, type ResponseOf } from '../../protocol/worker/messages.ts'
 import { WORKER_INITIALIZE_MS, WRITE_DEDUP_ENTRIES } from '../../protocol/limits.ts'
 import { PROTOCOL_VERSION } from '../../protocol/version.ts'
 import { environmentProblem } from '../../protocol/worker/environment.ts'
-import type { LaunchPlan } from './api.ts'
+import type { LaunchPlan, Preparation } from './api.ts'
 import { faults } from './faults.ts'
 import type { Host } from './host.ts'
 import { baseEnvironment, profileEnvironment, type Environment } from './launch-env.ts'
@@ -20,6 +20,7 @@ import { findProgram, type FoundProgram } from './program.ts'
 import type { SessionRecord } from './record.ts'
 import { finishRemoval } from './remove.ts'
 import { absoluteCwd, changedMetadata, displayName, terminalSize, withoutWorktrees, type Size } from './request.ts'
+import { inputRulesOf, withFields } from './input-rules.ts'
 import { connectSession, programEnded, type Examine } from './runtime.ts'
 import type { Session } from './session.ts'
 import type { Spare } from './supply.ts'
@@ -41,35 +42,46 @@ export interface NewSession {
   readonly input?: string
 }
 
+/** A first prompt that is typed and not passed as an argument. */
+const typesPrompt = (plan: Pick<LaunchPlan, 'promptArg'>, input: string | undefined): boolean =>
+  input !== undefined && !plan.promptArg
+
 /** Everything that is known before a worker is taken. */
 interface Launch {
   readonly plan: LaunchPlan & { agentBase: string; program: string }
   readonly size: Size
   readonly name: string | undefined
   readonly metadata: Readonly<Record<string, string>>
-  readonly cwd: string
+  cwd: string
   readonly program: FoundProgram
+  /** Typed into the terminal once the program is ready. */
+  readonly prompt: string | undefined
 }
 
 /** The created session, already told. Throws what contract/methods.md lists for session.new; then nothing is left. */
-export async function createSession(host: Host, params: NewSession, examine: Examine): Promise<Session> {
+export async function createSession(
+  host: Host,
+  params: NewSession,
+  examine: Examine,
+): Promise<{ session: Session; prompt: string | undefined }> {
   const launch = await check(host, params)
   const spare = await host.supply.take()
   crashPoint('worker.leased')
   let recorded: Session | undefined
   try {
     const env = environment(host, launch, spare)
-    const session = host.registry.prepare(newRecord(host, launch, spare, env.base, params.input !== undefined))
+    const session = host.registry.prepare(newRecord(host, launch, spare, env.base))
     await host.registry.store(session.record)
     crashPoint('create.recorded')
     recorded = session
     connectSession(host, session, spare.link, spare.scope, examine)
     privateTmp(host, spare.sessionId)
     crashPoint('create.directory')
+    await prepare(host, session, launch)
     const initialized = await initialize(host, launch, spare, env, session.record.transaction?.id ?? '')
     crashPoint('create.initialized')
     await commit(host, session, initialized)
-    return session
+    return { session, prompt: launch.prompt }
   } catch (failure) {
     if (recorded === undefined) await discard(host, spare)
     else await undo(host, recorded, examine)
@@ -83,16 +95,18 @@ async function check(host: Host, params: NewSession): Promise<Launch> {
   const size = terminalSize(params)
   const name = displayName(params.name)
   const metadata = changedMetadata({}, params.metadata ?? {})
-  withoutWorktrees(params)
   const asked = absoluteCwd(params.cwd)
-  const plan = await planned(host, params.agent, asked)
+  const plan = await planned(host, params, asked)
   const cwd = plan.cwd ?? host.kernel.paths.home
   await checkDirectory(cwd)
   const program = await findProgram(plan.program, host.programs, params.search_path)
-  return { plan, size, name, metadata, cwd, program }
+  const prompt = typesPrompt(plan, params.input) ? params.input : undefined
+  const passed = params.input !== undefined && plan.promptArg ? [params.input] : []
+  return { plan: { ...plan, args: [...plan.args, ...passed] }, size, name, metadata, cwd, program, prompt }
 }
 
-async function planned(host: Host, agent: string, cwd: string | undefined): Promise<Launch['plan']> {
+async function planned(host: Host, params: NewSession, cwd: string | undefined): Promise<Launch['plan']> {
+  const { agent, project, repo, branch, base_branch } = params
   const empty: LaunchPlan = {
     agent,
     args: [],
@@ -103,20 +117,44 @@ async function planned(host: Host, agent: string, cwd: string | undefined): Prom
       submitDelayMs: host.kernel.config.input.submitDelayMs,
       ready: 'grace',
       textPolicy: 'unrestricted',
+      composer: 'none',
+      whileWorking: 'queue',
     },
+    promptArg: false,
+    target: definedOnly({ project, repo, branch, base_branch }),
     capabilities: { resume: false, fork: false },
   }
   let plan: LaunchPlan
   try {
     plan = await host.hooks.plan.promise(empty)
   } catch (failure) {
-    throw failure instanceof TapFailure && failure.cause instanceof Fault ? failure.cause : failure
+    throw faultOf(failure)
   }
   const { agentBase, program } = plan
   if (agentBase === undefined || program === undefined) {
     throw faults.agent_profile_not_found({ agent, directory: `${host.kernel.paths.config}/agents` })
   }
+  withoutWorktrees(plan.target)
   return { ...plan, agentBase, program }
+}
+
+/** Lets other plugins make what the program needs, a worktree for one; what they decided is durable before it starts. */
+async function prepare(host: Host, session: Session, launch: Launch): Promise<void> {
+  const preparation: Preparation = { sessionId: session.id, plan: launch.plan, cwd: launch.cwd, context: {} }
+  await host.hooks.prepare.promise(preparation).catch((failure: unknown) => {
+    throw faultOf(failure)
+  })
+  const { cwd, context } = preparation
+  if (cwd !== launch.cwd) await checkDirectory(cwd)
+  if (cwd !== launch.cwd || Object.keys(context).length > 0) {
+    launch.cwd = cwd
+    await host.registry.commit(session, (it) => ({
+      ...it,
+      launch: { ...it.launch, cwd },
+      info: { ...withFields(it.info, context), cwd },
+    }))
+  }
+  crashPoint('create.prepared')
 }
 
 async function checkDirectory(cwd: string): Promise<void> {
@@ -141,8 +179,8 @@ function environment(host: Host, launch: Launch, spare: Spare): { base: Environm
   return { base, profile }
 }
 
-function newRecord(host: Host, launch: Launch, spare: Spare, base: Environment, initialInput: boolean): SessionRecord {
-  const { plan, size, name, metadata, cwd, program } = launch
+function newRecord(host: Host, launch: Launch, spare: Spare, base: Environment): SessionRecord {
+  const { plan, size, name, metadata, cwd, program, prompt } = launch
   const at = new Date(host.kernel.clock.now()).toISOString()
   const generation = String(spare.job.generation)
   const { worker_id } = spare.link.negotiated
@@ -173,12 +211,7 @@ function newRecord(host: Host, launch: Launch, spare: Spare, base: Environment, 
       agent_base: plan.agentBase,
       base_env_names: Object.keys(base),
       profile_env_names: Object.keys(plan.env),
-      input: {
-        bracketed_paste: plan.input.bracketedPaste,
-        submit_delay_ms: plan.input.submitDelayMs,
-        text_policy: plan.input.textPolicy,
-        ready: plan.input.ready,
-      },
+      input: inputRulesOf(plan.input),
     },
     worker: {
       worker_id,
@@ -187,7 +220,7 @@ function newRecord(host: Host, launch: Launch, spare: Spare, base: Environment, 
       boot_id: host.processes.bootId(),
       launch_daemon_id: host.kernel.daemonId,
     },
-    transaction: { kind: 'create', id: `t-${ulid()}`, ...(initialInput ? { initial_input: true } : {}) },
+    transaction: { kind: 'create', id: `t-${ulid()}`, ...(prompt === undefined ? {} : { initial_input: true }) },
   }
 }
 
@@ -276,6 +309,7 @@ async function commit(host: Host, session: Session, initialized: ResponseOf<'ini
   session.step('committed')
   host.registry.admit(session)
   host.log.info({ session_id: session.id, agent: session.info.agent, pid: session.info.pid }, 'session created')
+  host.hooks.created.call(session.info)
   host.registry.tell(session, 'session_created')
   const { earlyExit } = session
   session.earlyExit = undefined
@@ -304,3 +338,7 @@ async function undo(host: Host, session: Session, examine: Examine): Promise<voi
     examine(session)
   }
 }
+
+const definedOnly = (target: {
+  [K in keyof LaunchPlan['target']]: LaunchPlan['target'][K] | undefined
+}): LaunchPlan['target'] => Object.fromEntries(Object.entries(target).filter(([, value]) => value !== undefined))

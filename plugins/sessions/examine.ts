@@ -11,7 +11,7 @@ import type { ProcessIdentity } from '../../platform/processes.ts'
 import type { JobState } from '../../platform/supervisor.ts'
 import type { Scope } from '../../kernel/scope.ts'
 import { jobOf, type Host } from './host.ts'
-import { marksChildren, ofBoot, readJournals, type WorkerJournal } from './journal.ts'
+import { isOfRecord, journalProblem, readJournals, type Journals, type WorkerJournal } from './journal.ts'
 import type { Session } from './session.ts'
 import { WorkerLink, WorkerRefusal } from './worker-link.ts'
 
@@ -77,40 +77,7 @@ async function look(host: Host, session: Session): Promise<Finding> {
       problem: 'the job is another process than the recorded worker',
     }
   }
-  return journalProblem(host, session, journals) ?? (await ask(host, session))
-}
-
-/** What journals say against a living worker. Journals that cannot be read say nothing: the worker is asked. */
-function journalProblem(host: Host, session: Session, journals: ReturnType<typeof readJournals>): Finding | undefined {
-  if ('unreadable' in journals) return undefined
-  const { worker_id, generation } = session.record.worker
-  const own = journals.find((it) => it.workerId === worker_id)
-  if (own !== undefined && !isRecorded(session, own)) {
-    return {
-      found: 'conflict',
-      reason: 'worker_journal_identity_mismatch',
-      problem: 'the journal of the recorded worker names another generation, process or runtime',
-    }
-  }
-  const bootId = host.processes.bootId()
-  const rival = journals.find(
-    (it) => it !== own && it.generation === generation && ofBoot(it, bootId) && host.processes.isRunning(it.worker),
-  )
-  if (rival !== undefined) {
-    return {
-      found: 'conflict',
-      reason: 'multiple_worker_candidates',
-      problem: `process ${rival.worker.pid} runs as a worker of the same generation`,
-    }
-  }
-  if (own !== undefined && !marksChildren(own)) {
-    return {
-      found: 'incompatible',
-      reason: 'worker_marker_legacy',
-      problem: `the worker is of release ${own.version ?? 'unknown'}, which marks nothing it starts`,
-    }
-  }
-  return undefined
+  return journalProblem(session.record.worker, journals, host.processes) ?? (await ask(host, session))
 }
 
 async function ask(host: Host, session: Session): Promise<Finding> {
@@ -154,7 +121,7 @@ function identityProblem(session: Session, snapshot: InspectSnapshot): string | 
   return undefined
 }
 
-function fromJournal(session: Session, journals: ReturnType<typeof readJournals>): Finding {
+function fromJournal(session: Session, journals: Journals): Finding {
   if ('unreadable' in journals) return { found: 'gone' }
   const own = journals.find((it) => it.workerId === session.record.worker.worker_id)
   if (own?.exit === undefined || !isRecorded(session, own)) return { found: 'gone' }
@@ -162,16 +129,8 @@ function fromJournal(session: Session, journals: ReturnType<typeof readJournals>
 }
 
 /** Pure. Whether a journal is the one of the recorded worker and its runtime. */
-export function isRecorded(session: Session, journal: WorkerJournal): boolean {
-  const { worker_id, generation, process, runtime_id } = session.record.worker
-  return (
-    journal.workerId === worker_id &&
-    journal.generation === generation &&
-    journal.worker.pid === process.pid &&
-    journal.worker.startIdentity === process.start_identity &&
-    (runtime_id === undefined || journal.runtimeId === undefined || journal.runtimeId === runtime_id)
-  )
-}
+export const isRecorded = (session: Session, journal: WorkerJournal): boolean =>
+  isOfRecord(session.record.worker, journal)
 
 /** The recorded worker process, undefined when its identity belongs to an earlier boot. */
 export function recordedProcess(host: Host, session: Session): ProcessIdentity | undefined {

@@ -4,8 +4,9 @@ import type { Scope } from '../../kernel/scope.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Processes } from '../../platform/processes.ts'
 import type { Supervisor, WorkerJob } from '../../platform/supervisor.ts'
-import type { SessionHooks } from './api.ts'
+import type { ActivityReader, SessionHooks } from './api.ts'
 import type { Attachments } from './attach.ts'
+import type { Waiters } from './observe.ts'
 import type { ProgramSearch } from './program.ts'
 import type { Publish, Registry } from './registry.ts'
 import type { Session } from './session.ts'
@@ -24,6 +25,10 @@ export interface Host {
   readonly attachments: Attachments
   readonly hooks: SessionHooks
   readonly programs: ProgramSearch
+  /** Calls that wait, over all sessions. */
+  readonly waiters: Waiters
+  /** Set while a plugin knows what agents do. */
+  activity: ActivityReader | undefined
   /** What the last reconciliation found, for session.runtime_inventory. */
   inventory: RuntimeInventoryEntry[]
   /** Transactions a stopping daemon waits for. */

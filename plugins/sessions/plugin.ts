@@ -1,7 +1,7 @@
 /** Wires the sessions plugin; what each part does is said there. */
-import { AsyncSeriesWaterfallHook, SyncHook } from 'tapable'
+import { AsyncSeriesHook, AsyncSeriesWaterfallHook, SyncHook } from 'tapable'
 import { delay } from '../../kernel/clock.ts'
-import { informing } from '../../kernel/hooks.ts'
+import { informing, named } from '../../kernel/hooks.ts'
 import { definePlugin, type Kernel } from '../../kernel/plugin.ts'
 import { join } from 'node:path'
 import { chooseSupervisor, pinnedProcesses } from '../../platform/index.ts'
@@ -9,7 +9,7 @@ import type { Processes } from '../../platform/processes.ts'
 import type { Supervisor } from '../../platform/supervisor.ts'
 import { sessionLogName } from '../../protocol/worker/files.ts'
 import { Adoption } from './adopt.ts'
-import { Sessions, type LaunchPlan, type SessionHooks, type SessionService } from './api.ts'
+import { Sessions, type LaunchPlan, type Leaving, type Preparation, type SessionHooks } from './api.ts'
 import { Attachments } from './attach.ts'
 import contract from './contract.ts'
 import { guardOrigin } from './guard.ts'
@@ -34,6 +34,7 @@ import { Waiters } from './observe.ts'
 import type { SessionInfo } from './types.ts'
 import { sessionTable } from './record.ts'
 import { Registry, type Publish } from './registry.ts'
+import { sessionService } from './service.ts'
 import { Supply, type WorkerProgram } from './supply.ts'
 import { workerProgram } from './worker-program.ts'
 
@@ -74,18 +75,25 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
       const edges = { ...defaults, ...given }
       const { clock, config, paths, env, lifecycle } = kernel
       const supervisor = scope.own('supervisor', await edges.supervisor(kernel, edges.processes))
+      const inform = <A extends unknown[]>(hook: SyncHook<A>, name: string): SyncHook<A> =>
+        informing(hook, name, (failure) => log.error({ err: failure }, 'a hook failed'))
+      const hooks: SessionHooks = Object.freeze({
+        plan: new AsyncSeriesWaterfallHook<[LaunchPlan]>(['plan']),
+        prepare: named(new AsyncSeriesHook<[Preparation]>(['preparation']), 'prepare'),
+        created: inform(new SyncHook<[SessionInfo]>(['session']), 'created'),
+        leaving: named(new AsyncSeriesHook<[Leaving]>(['leaving']), 'leaving'),
+        removed: inform(new SyncHook<[SessionInfo]>(['session']), 'removed'),
+        changed: inform(new SyncHook<[SessionInfo, SessionInfo]>(['now', 'before']), 'changed'),
+        ended: inform(new SyncHook<[SessionInfo]>(['session']), 'ended'),
+      })
       const registry = new Registry({
+        changed: (now, before) => hooks.changed.call(now, before),
+        removed: (session) => hooks.removed.call(session),
         table: kernel.tables.table(sessionTable),
         publish,
         clock,
         log,
         scope: scope.child('sessions'),
-      })
-      const hooks: SessionHooks = Object.freeze({
-        plan: new AsyncSeriesWaterfallHook<[LaunchPlan]>(['plan']),
-        ended: informing(new SyncHook<[SessionInfo]>(['session']), 'ended', (failure) =>
-          log.error({ err: failure }, 'a hook failed'),
-        ),
       })
       const host: Host = {
         kernel,
@@ -99,6 +107,8 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         inventory: [],
         retained: [],
         inFlight: new Set(),
+        waiters: new Waiters(),
+        activity: undefined,
         attachments: new Attachments(scope.child('attach'), publish),
         supply: new Supply({
           supervisor,
@@ -119,7 +129,6 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         },
       }
       const adoption = new Adoption(host)
-      const waiters = new Waiters()
       lifecycle.load.tap('sessions', () => registry.load())
       lifecycle.reconcile.tapPromise('sessions', () => adoption.reconcile())
       lifecycle.ready.tap('sessions', () => {
@@ -137,7 +146,7 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         }),
       )
       return {
-        service: { hooks, get: (id) => registry.find(id)?.info, list: () => registry.list() } satisfies SessionService,
+        service: sessionService(host, adoption.examine),
         methods: {
           'session.new': newSession(host, adoption.examine),
           'session.list': list(registry),
@@ -153,7 +162,7 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
           'session.input': input(host),
           'session.screen': screen(registry),
           'session.read': read(registry),
-          'session.output': output(registry, waiters),
+          'session.output': output(registry, host.waiters),
           'session.runtime_inventory': runtimeInventory(host),
         },
         streams: { attach: (id, stream) => host.attachments.redeem(id, stream) },

@@ -11,6 +11,9 @@ export const InputRules = v.object({
   submit_delay_ms: Int,
   text_policy: v.picklist(['unrestricted', 'hermes_safe_text']),
   ready: v.picklist(['grace', 'bracketed_paste', 'screen_idle']),
+  composer: v.optional(v.picklist(['required', 'none'])),
+  while_working: v.optional(v.picklist(['queue', 'steer', 'refuse'])),
+  startup_grace_ms: v.optional(Int),
 })
 export type InputRules = v.InferOutput<typeof InputRules>
 

@@ -31,6 +31,9 @@ export interface Move {
 }
 
 export interface RegistryOptions {
+  /** A session's fields are others now; not for one outside the list. */
+  readonly changed: (now: SessionInfo, before: SessionInfo) => void
+  readonly removed: (session: SessionInfo) => void
   readonly table: Table<SessionRecord>
   readonly publish: Publish
   readonly clock: Clock
@@ -102,7 +105,9 @@ export class Registry {
     const listed = this.#sessions.delete(session.id)
     this.#list = undefined
     await session.close()
-    if (listed) this.tell(session, 'session_removed')
+    if (!listed) return
+    this.tell(session, 'session_removed')
+    this.#options.removed(session.info)
   }
 
   tell(session: Session, event: Told): void {
@@ -206,8 +211,10 @@ export class Registry {
   }
 
   #replace(session: Session, record: SessionRecord): void {
+    const before = session.info
     session.replace(record)
     this.#list = undefined
+    if (record.info !== before && this.#sessions.has(session.id)) this.#options.changed(record.info, before)
   }
 
   #storeBehind(session: Session): void {

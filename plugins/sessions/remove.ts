@@ -6,6 +6,8 @@ import { ulid } from 'ulid'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { pollUntil } from '../../platform/timing.ts'
 import { Fault, messageOf } from '../../protocol/fault.ts'
+import type { Leaving } from './api.ts'
+import { faultOf } from '../../kernel/hooks.ts'
 import { recordedProcess } from './examine.ts'
 import { faults } from './faults.ts'
 import { jobOf, type Host } from './host.ts'
@@ -22,6 +24,8 @@ const MAX_ACCEPTED = 64
 
 export interface Removal {
   readonly stopped: boolean
+  readonly worktreesRemoved: number
+  readonly worktreesFailed: number
   /** Processes whose environment cannot be read and whose end is therefore not confirmed. */
   readonly accepted: readonly Unreadable[]
 }
@@ -76,9 +80,26 @@ async function tearDown(host: Host, session: Session, { accept, patience }: Remo
     )
   }
   forgetRetained(host, session)
+  const leaving = await takeLeave(host, session)
+  crashPoint('teardown.left')
   await purgeFiles(host.kernel.paths, session.id)
   crashPoint('purge.after')
-  return { stopped, accepted: swept.unreadable }
+  return { stopped, accepted: swept.unreadable, ...leaving }
+}
+
+/** Other plugins take away what they made for the session; it stays listed when one of them cannot. */
+async function takeLeave(host: Host, session: Session): Promise<{ worktreesRemoved: number; worktreesFailed: number }> {
+  const leaving: Leaving = {
+    session: session.info,
+    why: session.record.transaction?.kind === 'create' ? 'undo' : 'remove',
+    worktreesRemoved: 0,
+    worktreesFailed: 0,
+  }
+  await host.hooks.leaving.promise(leaving).catch((failure: unknown) => {
+    throw faultOf(failure)
+  })
+  const { worktreesRemoved, worktreesFailed } = leaving
+  return { worktreesRemoved, worktreesFailed }
 }
 
 /** Only processes that cannot be read can be accepted, and only they are listed: nothing else is the operator's to judge. */

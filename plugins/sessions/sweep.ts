@@ -47,6 +47,7 @@ export interface SweepRequest {
 export class Patience {
   readonly #clock: Clock
   readonly #graceMs: number
+  readonly #seen = new Set<string>()
   #untilMs: number | undefined
 
   constructor(clock: Clock, graceMs: number) {
@@ -57,6 +58,13 @@ export class Patience {
   get isOver(): boolean {
     const now = this.#clock.monotonic()
     return now >= (this.#untilMs ??= now + this.#graceMs)
+  }
+
+  /** One that no look of this operation has seen before may be caught between images: it gets another look. */
+  isOverFor(doubtful: readonly ProcessIdentity[]): boolean {
+    const fresh = doubtful.filter((it) => !this.#seen.has(key(it)))
+    for (const it of fresh) this.#seen.add(key(it))
+    return this.isOver && fresh.length === 0
   }
 }
 
@@ -73,9 +81,10 @@ export async function sweep(request: SweepRequest): Promise<SweepResult> {
       else if (!told.has(key(it))) processes.signal(it, 'SIGTERM')
       told.add(key(it))
     }
-    const clean = found.unattributed.length === 0 && found.unreadable.length === 0
-    const over = found.surviving.length > 0 ? elapsedMs >= graceMs + KILL_WAIT_MS : clean || patience.isOver
-    if (over) return found
+    const doubtful = [...found.unattributed, ...found.unreadable]
+    const isOver = elapsedMs >= graceMs + KILL_WAIT_MS
+    if (isOver || (found.surviving.length === 0 && (doubtful.length === 0 || patience.isOverFor(doubtful))))
+      return found
     await delay(clock, LOOK_MS, signal)
   }
 }

@@ -7,6 +7,7 @@ export type SessionState = v.InferOutput<typeof SessionState>
 export const AgentActivity = v.picklist(['working', 'blocked', 'idle'])
 export type AgentActivity = v.InferOutput<typeof AgentActivity>
 export const StateSource = v.picklist(['osc_title', 'osc_progress', 'screen', 'process', 'report'])
+export type StateSource = v.InferOutput<typeof StateSource>
 export const RuntimeState = v.picklist([
   'starting',
   'live',
@@ -62,6 +63,7 @@ export const SessionInfo = v.object({
   repo: v.optional(v.string()),
   branch: v.optional(v.string()),
   worktree_path: v.optional(v.string()),
+  is_linked_worktree: v.optional(v.boolean()),
   warnings: v.optional(v.array(SessionWarning)),
   metadata: v.optional(recordOf(v.string())),
   created_at: Timestamp,

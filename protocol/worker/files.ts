@@ -10,6 +10,11 @@ export const SESSION_LOG_LIMITS = { maxFileBytes: 4 * 1_048_576, maxFiles: 4 } a
 
 /** Number in a journal's `schema_version`. */
 export const JOURNAL_SCHEMA = 4
+/**
+ * Schemas a daemon reads: ours and the one before. A journal of either is evidence only when it names the generation of
+ * its worker, which is never inferred from anything else.
+ */
+export const READABLE_JOURNAL_SCHEMAS = [JOURNAL_SCHEMA - 1, JOURNAL_SCHEMA] as const
 export const JOURNAL_PHASES = ['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted'] as const
 export type JournalPhase = (typeof JOURNAL_PHASES)[number]
 

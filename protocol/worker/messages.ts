@@ -172,6 +172,34 @@ export interface TerminalSnapshot {
   bracketed_paste: boolean
   /** Ours: taken inside a synchronized update that lasted over its bound. */
   partial: boolean
+  /** Ours: when the program told what; absent from workers that do not keep it. */
+  evidence?: TerminalEvidence
+}
+
+/** Times are milliseconds of the machine's monotonic clock (Clock.monotonic), comparable between processes of one boot. */
+export interface TerminalEvidence {
+  /** The title was last set, also to the same text. */
+  title_at?: number
+  /** The title became what it is. */
+  title_changed_at?: number
+  progress_at?: number
+  /** Output was last parsed. */
+  output_at?: number
+  /** Newest OSC 7501 report of the program itself (without an id); none after `clear`. */
+  report?: StateReport
+  /** How many OSC 7501 reports of `working` there were: a turn quicker than two looks is still seen. */
+  working_reports: number
+}
+
+/** What a program said about itself with OSC 7501. Words as sent, bounded; `message` decoded and without controls. */
+export interface StateReport {
+  state: string
+  app?: string
+  kind?: string
+  message?: string
+  at: number
+  /** Foreground process group when it was said. */
+  group?: number
 }
 
 export interface InspectSnapshot {

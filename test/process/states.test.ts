@@ -1,5 +1,6 @@
 /** Runtimes that cannot be used: what each state shows, refuses and allows, and how it is left. Evidence in files that contradict each other is in test/sessions/evidence.test.ts. */
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
@@ -11,6 +12,8 @@ import { refused, type Session } from '../harness/session.ts'
 import { stays, until } from '../harness/wait.ts'
 import type { Answer } from '../harness/wire.ts'
 import { world, type World } from '../harness/world.ts'
+
+const HIDDEN = join(REPOSITORY, 'test/harness/hidden.mjs')
 
 const logLines = (w: World): Answer[] =>
   readFileSync(join(w.roots.state, 'pohunek/logs/pohunekd.jsonl'), 'utf8')
@@ -230,6 +233,20 @@ describe('lost with a process that cannot be looked into', () => {
     return { session, hidden: Number(readFileSync(told, 'utf8')) }
   }
 
+  /** The session's end is told as observed while the hidden process runs, which is ended then. */
+  async function notSpoiledBy(session: Session, told: string): Promise<void> {
+    await until('it is hidden', () => existsSync(told) && readFileSync(told, 'utf8') !== '')
+    const hidden = Number(readFileSync(told, 'utf8'))
+    try {
+      await session.input('go\n')
+      expect(await session.ended()).toMatchObject({ exit_code: 7, runtime: { state: 'terminal' } })
+      expect(runs(hidden)).toBe(true)
+    } finally {
+      process.kill(hidden, 'SIGKILL')
+      await until('it is gone', () => !runs(hidden))
+    }
+  }
+
   test('is not removed until the process is gone; the refusal names it', { timeout: 60_000 }, async (context) => {
     await inCrashWorld(context, async (w) => {
       const found = await lostWithHidden(w)
@@ -298,15 +315,32 @@ describe('lost with a process that cannot be looked into', () => {
       await w.startDying(undefined, { uid })
       const session = await w.sh('read go; exit 7')
       const told = join(w.roots.work, 'hidden')
-      const script = join(REPOSITORY, 'test/harness/hidden.mjs')
-      const stranger = spawn(process.execPath, [script, told], { uid, gid: uid, stdio: 'ignore' })
+      const stranger = spawn(process.execPath, [HIDDEN, told], { uid, gid: uid, stdio: 'ignore' })
       onTestFinished(() => void stranger.kill('SIGKILL'))
-      await until('it is hidden', () => existsSync(told) && readFileSync(told, 'utf8') !== '')
-      await session.input('go\n')
-      expect(await session.ended()).toMatchObject({ exit_code: 7, runtime: { state: 'terminal' } })
-      expect(runs(stranger.pid ?? 0)).toBe(true)
-      stranger.kill('SIGKILL')
-      await until('it is gone', () => !runs(stranger.pid ?? 0))
+      await notSpoiledBy(session, told)
+    })
+  })
+
+  test('nor by an orphan of a login whose first process has ended', { timeout: 60_000 }, async (context) => {
+    await inCrashWorld(context, async (w) => {
+      const uid = unprivileged(w)
+      if (typeof uid === 'string') return context.skip(uid)
+      const [go, told] = [join(w.roots.work, 'go'), join(w.roots.work, 'hidden')]
+      // What is left of the login: a process older than the worker, and one started after it that init has adopted.
+      const waiting = `while ! [ -e '${go}' ]; do sleep 0.05; done; '${process.execPath}' '${HIDDEN}' '${told}' &`
+      const login = spawn('/bin/sh', ['-c', `sleep 99 & echo $!; (${waiting}) & exit`], {
+        uid,
+        gid: uid,
+        detached: true,
+        stdio: ['ignore', 'pipe', 'ignore'],
+      })
+      const older = Number(String(((await once(login.stdout, 'data')) as [Buffer])[0]))
+      onTestFinished(() => void process.kill(older, 'SIGKILL'))
+      await until('the login is over', () => !runs(login.pid ?? 0))
+      await w.startDying(undefined, { uid })
+      const session = await w.sh('read go; exit 7')
+      writeFileSync(go, '')
+      await notSpoiledBy(session, told)
     })
   })
 

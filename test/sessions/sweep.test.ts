@@ -99,6 +99,36 @@ test('one operation waits once for what cannot be read, however many runtimes it
   expect(monotonicMs() - again).toBeLessThan(400)
 })
 
+test('what only one look saw keeps nothing open: a process may be between two images', async () => {
+  let looks = 0
+  const passing = (): { pid: number; startIdentity: string; command: string } => ({
+    pid: 7,
+    startIdentity: String(looks),
+    command: 'su',
+  })
+  // Another process at each of the first looks, as of a program that starts others all the time; then none.
+  const processes: Processes = {
+    ...pinnedProcesses,
+    findMarked: () => ({ marked: [], unreadable: ++looks <= 6 ? [passing()] : [] }),
+  }
+  const patience = new Patience(systemClock, 0)
+  expect(isClean(await sweep(request({ processes, targets: [{ runtimeId: 'x', since }], patience })))).toBe(true)
+  expect(looks).toBe(7)
+})
+
+test('processes that are new at every look do not keep an operation for ever', async () => {
+  let looks = 0
+  const processes: Processes = {
+    ...pinnedProcesses,
+    findMarked: () => ({ marked: [], unreadable: [{ pid: 7, startIdentity: String(++looks), command: 'su' }] }),
+  }
+  const started = monotonicMs()
+  const targets = [{ runtimeId: 'x', since }]
+  const result = await sweep(request({ processes, targets, graceMs: 100, patience: new Patience(systemClock, 100) }))
+  expect(isClean(result)).toBe(false)
+  expect(monotonicMs() - started).toBeGreaterThanOrEqual(2_000)
+})
+
 test('patience starts with the first that needs it', () => {
   const clock = manualClock()
   const patience = new Patience(clock, 1_000)

@@ -1,7 +1,8 @@
 import { existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { classify, dryRun } from '../../kernel/store/classify.ts'
+import { classify } from '../../kernel/store/classify.ts'
+import { dryRun } from '../../kernel/store/dry-run.ts'
 import type { Migrations, RawRecord } from '../../kernel/store/lines.ts'
 import { world } from './fixtures/tables.ts'
 

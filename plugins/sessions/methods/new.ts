@@ -16,10 +16,10 @@ export const newSession =
   async (params) => {
     const { input } = params
     if (input !== undefined) checkText(input, 'unrestricted')
-    const session = await tracked(host, createSession(host, params, examine))
-    if (input === undefined) return session.info
+    const { session, prompt } = await tracked(host, createSession(host, params, examine))
+    if (prompt === undefined) return { ...session.info, ...(input === undefined ? {} : { applied_input: true }) }
     try {
-      await deliverInitialInput(host, session, input, params.accept_startup_grace === true)
+      await deliverInitialInput(host, session, prompt, params.accept_startup_grace === true)
       crashPoint('create.input.written')
     } catch (failure) {
       await session

@@ -5,6 +5,8 @@ import { explainOwed } from '../interrupted.ts'
 import { isOver } from '../machine.ts'
 import { removeSession } from '../remove.ts'
 import type { Examine } from '../runtime.ts'
+import type { Session } from '../session.ts'
+import type { SessionRemoveResult } from '../types.ts'
 
 type Remove = Handler<(typeof contract.methods)['session.remove']>
 
@@ -13,38 +15,46 @@ export const remove = (host: Host, examine: Examine): Remove => removal(host, ex
 /** The same, going past processes whose environment cannot be read; it answers with their list. */
 export const removeAcceptingUnconfirmed = (host: Host, examine: Examine): Remove => removal(host, examine, true)
 
-function removal(host: Host, examine: Examine, accept: boolean): Remove {
-  return async (id) => {
-    const session = host.registry.get(id)
-    const { stopped, accepted } = await tracked(
-      host,
-      session.enqueue(() => removeSession(host, session, accept)),
-    ).catch((failure: unknown) => {
-      // Its connection was given up on the way: what runs now has to be found out again.
-      if (!session.removed && session.intent === 'remove' && !isOver(session.phase)) {
-        explainOwed(host, session, failure)
-        examine(session)
-      }
-      throw failure
-    })
-    return {
-      removed: true,
-      stopped,
-      worktrees_removed: 0,
-      worktrees_failed: 0,
-      ...(accepted.length === 0
-        ? {}
-        : {
-            accepted_unconfirmed_processes: accepted.map((it) => ({
-              pid: it.pid,
-              start_identity: it.startIdentity,
+const removal =
+  (host: Host, examine: Examine, accept: boolean): Remove =>
+  (id) =>
+    removeAndAnswer(host, examine, host.registry.get(id), accept)
 
-              command: it.command.replace(
-                /[^\x20-\x7e]/g,
-                (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`,
-              ),
-            })),
-          }),
+/** Removes and says what that took. A session that could not be removed is examined again. */
+export async function removeAndAnswer(
+  host: Host,
+  examine: Examine,
+  session: Session,
+  accept: boolean,
+): Promise<SessionRemoveResult> {
+  const { stopped, accepted, worktreesRemoved, worktreesFailed } = await tracked(
+    host,
+    session.enqueue(() => removeSession(host, session, accept)),
+  ).catch((failure: unknown) => {
+    // Its connection was given up on the way: what runs now has to be found out again.
+    if (!session.removed && session.intent === 'remove' && !isOver(session.phase)) {
+      explainOwed(host, session, failure)
+      examine(session)
     }
+    throw failure
+  })
+  return {
+    removed: true,
+    stopped,
+    worktrees_removed: worktreesRemoved,
+    worktrees_failed: worktreesFailed,
+    ...(accepted.length === 0
+      ? {}
+      : {
+          accepted_unconfirmed_processes: accepted.map((it) => ({
+            pid: it.pid,
+            start_identity: it.startIdentity,
+
+            command: it.command.replace(
+              /[^\x20-\x7e]/g,
+              (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`,
+            ),
+          })),
+        }),
   }
 }

@@ -1,0 +1,190 @@
+/**
+ * `pohunekd upgrade-preflight`: what would happen if this daemon replaced the one that runs. It opens files for reading
+ * and looks at the process table, and does nothing else: no lock, no write, no connection, so that it may run beside a
+ * daemon of another release at any time. What it says holds for the moment it looked.
+ */
+import { readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { loadConfig } from '../kernel/config.ts'
+import { startOrder, without as leaveOut } from '../kernel/order.ts'
+import { resolvePaths, type Paths } from '../kernel/paths.ts'
+import { checkPrivateDir, readPrivate } from '../kernel/secure-files.ts'
+import { dryRun, tableOf, type DryRun } from '../kernel/store/dry-run.ts'
+import type { StoreOptions } from '../kernel/store/record-log.ts'
+import type { Bootable } from '../kernel/index.ts'
+import type { Processes } from '../platform/processes.ts'
+import { readJournals } from '../plugins/sessions/journal.ts'
+import { sessionTable, type SessionRecord } from '../plugins/sessions/record.ts'
+import { Fault, catalogue } from '../protocol/fault.ts'
+import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
+import { isUnmanaged, judgeLive, judgeStopped, type Evidence, type SessionVerdict } from './preflight-verdict.ts'
+
+/** contract/cli.md, PreflightReport. What is absent is null, so that every key is always there. */
+export interface PreflightReport {
+  readonly report_version: 1
+  readonly store: {
+    readonly state: DryRun['state']
+    readonly schema_from: number | null
+    readonly schema_to: number
+    /** Lines of the store. */
+    readonly records: number
+    readonly error_code: string | null
+    readonly error: string | null
+  }
+  /** Sessions that live. None while the store is refused: nobody can say what it holds. */
+  readonly sessions: readonly SessionVerdict[]
+  /** Ours in shape: workers with a program that no record names. They do not keep anybody from an upgrade. */
+  readonly unmanaged_workers: readonly UnmanagedWorker[]
+  /** The plan for the runtimes a release carries; this one carries none. */
+  readonly runtimes: null
+  /** Sessions that are over and may be resumed or forked. */
+  readonly stopped_sessions: readonly SessionVerdict[]
+}
+
+export interface UnmanagedWorker {
+  readonly session_id: string
+  readonly worker_id: string | null
+  readonly pid: number | null
+  readonly code: string
+  readonly detail: string
+}
+
+export interface PreflightOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly plugins: readonly Bootable[]
+  readonly without: readonly string[]
+  readonly store: Pick<StoreOptions, 'schema' | 'migrations'>
+  readonly processes: Pick<Processes, 'isRunning' | 'bootId' | 'identify'>
+  /** Whether a runtime is installed for this daemon. */
+  readonly isServed: (runtimeId: string) => boolean
+  /** Directory for users without a runtime directory. */
+  readonly tmpdir: string
+}
+
+export const preflightFaults = catalogue({
+  service_upgrade_store_unusable: {
+    class: 'configuration',
+    say: (d: { error: string }) => `this daemon would not start on the store: ${d.error}`,
+    recover: (d: { remedy: string }) => d.remedy,
+  },
+  service_upgrade_sessions_at_risk: {
+    class: 'runtime',
+    say: (d: { atRisk: number }) =>
+      `${d.atRisk} ${d.atRisk === 1 ? 'session' : 'sessions'} would not come through the upgrade whole`,
+    recover: 'end these sessions first, or keep the release that runs; session inspect tells more of each',
+  },
+})
+
+/**
+ * Looks and reports; nothing is changed. `refusal` is why the upgrade should not be made now. Throws the Fault this
+ * daemon would refuse to start with: configuration, directories or plugins. Takes tens of milliseconds for thousands of
+ * records; never waits.
+ */
+export function preflight(options: PreflightOptions): { report: PreflightReport; refusal: Fault | undefined } {
+  const { env, processes } = options
+  const paths = resolvePaths(env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: options.tmpdir })
+  for (const path of [paths.runtime, paths.data, paths.state, paths.logs]) checkIfPresent(path)
+  const config = loadConfig(paths)
+  startOrder(leaveOut(options.plugins, [...new Set([...config.without, ...options.without])]))
+  const { store, refusal } = lookAtStore(join(paths.data, 'metadata.jsonl'), options.store)
+  const table = tableOf(store.state === 'refused' ? [] : store.changes, sessionTable)
+  const evidenceOf = (id: string): Evidence => ({
+    journals: readJournals(paths.journals(id), id),
+    processes,
+    processTable: processes.identify(process.pid) !== undefined,
+    window: WORKER_PROTOCOL,
+    isServed: options.isServed,
+  })
+  const records = [...table.records.values()]
+  const judged = records.map((it) => judgeLive(it, evidenceOf(it.info.id))).filter((it) => it !== undefined)
+  const unrecorded =
+    store.state === 'refused'
+      ? []
+      : sessionsWithFiles(paths).flatMap((id) => strangers(id, table.records, evidenceOf(id)))
+  // A record that cannot be read may be of any worker no record names.
+  const lostRecords = store.damaged.length + table.damaged.length
+  const sessions = lostRecords === 0 ? judged : [...judged, ...unrecorded.map(withoutRecord)]
+  const stopped = records.map((it) => judgeStopped(it, options)).filter((it) => it !== undefined)
+  const atRisk = [...sessions, ...stopped].filter((it) => it.verdict !== 'adoptable').length
+  return {
+    report: {
+      report_version: 1,
+      store: {
+        state: store.state,
+        schema_from: store.schemaFrom ?? null,
+        schema_to: store.schemaTo,
+        records: store.records,
+        error_code: store.error?.code ?? null,
+        error: store.error?.message ?? null,
+      },
+      sessions,
+      unmanaged_workers: lostRecords === 0 ? unrecorded : [],
+      runtimes: null,
+      stopped_sessions: stopped,
+    },
+    refusal: refusal ?? (atRisk > 0 ? preflightFaults.service_upgrade_sessions_at_risk({ atRisk }) : undefined),
+  }
+}
+
+function lookAtStore(file: string, options: PreflightOptions['store']): { store: DryRun; refusal: Fault | undefined } {
+  let store: DryRun
+  try {
+    store = dryRun(readPrivate(file, Number.MAX_SAFE_INTEGER), { file, ...options })
+  } catch (failure) {
+    if (!(failure instanceof Fault)) throw failure
+    const nothing = dryRun(undefined, { file, ...options })
+    store = { ...nothing, state: 'refused', error: failure }
+  }
+  const { error } = store
+  if (error === undefined) return { store, refusal: undefined }
+  const remedy = error.recover ?? 'look at the file'
+  return { store, refusal: preflightFaults.service_upgrade_store_unusable({ error: error.message, remedy }, error) }
+}
+
+function checkIfPresent(path: string): void {
+  try {
+    checkPrivateDir(path)
+  } catch (failure) {
+    if ((failure as NodeJS.ErrnoException).code !== 'ENOENT') throw failure
+  }
+}
+
+/** Sessions whose workers wrote journals, whether or not anybody records them. */
+function sessionsWithFiles(paths: Paths): string[] {
+  try {
+    return readdirSync(dirname(paths.journals('s-0'))).filter((it) => /^s-[0-9A-Z]+$/.test(it))
+  } catch (failure) {
+    if ((failure as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw failure
+  }
+}
+
+function strangers(
+  id: string,
+  records: ReadonlyMap<string, SessionRecord>,
+  evidence: Evidence,
+): readonly UnmanagedWorker[] {
+  const record = records.get(id)
+  const { journals } = evidence
+  if ('unreadable' in journals) {
+    if (record !== undefined) return [] // it is judged with its session
+    const code = 'worker_identity_unverified'
+    return [{ session_id: id, worker_id: null, pid: null, code, detail: journals.unreadable }]
+  }
+  return journals
+    .filter((it) => isUnmanaged(it, record, evidence))
+    .map(({ workerId, generation, worker: { pid } }) => ({
+      session_id: id,
+      worker_id: workerId,
+      pid,
+      code: 'stale_worker_generation',
+      detail: `process ${pid} runs as generation ${generation} of it, which no record names`,
+    }))
+}
+
+const withoutRecord = ({ session_id, detail }: UnmanagedWorker): SessionVerdict => ({
+  session_id,
+  verdict: 'would_not_be_adopted',
+  code: 'worker_without_session_record',
+  detail: `${detail}; the store has records that cannot be read`,
+})

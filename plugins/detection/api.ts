@@ -1,0 +1,28 @@
+/** The only door other plugins use to reach what agents are doing. */
+import type { SyncHook } from 'tapable'
+import { token } from '../../kernel/plugin.ts'
+import type { ActivityEvidence } from '../sessions/api.ts'
+import type { AgentActivity } from '../sessions/types.ts'
+
+/** One published observation. The same activity again is `fresh: false` (a turn passed quicker than it could be seen). */
+export interface ActivityChange {
+  readonly sessionId: string
+  /** undefined: nothing positive is known any more. */
+  readonly now: ActivityEvidence | undefined
+  readonly before: AgentActivity | undefined
+  /** What was shown before is another activity than now. */
+  readonly fresh: boolean
+  /** The program itself, or its screen, showed a question its owner has to answer. */
+  readonly why?: string
+}
+
+export interface DetectionService {
+  readonly hooks: {
+    /** Told after SessionInfo shows it and before the event is published. Informs, in order. */
+    readonly changed: SyncHook<[ActivityChange]>
+  }
+  /** Last published evidence of a session that runs. */
+  current(id: string): ActivityEvidence | undefined
+}
+
+export const Detection = token<DetectionService>('detection')

@@ -1,0 +1,85 @@
+/** A batch of random plans against one target; a failure comes back as the smallest plan found that still fails. */
+import fc from 'fast-check'
+import { messageOf } from '../../protocol/fault.ts'
+import { plans } from './generate.ts'
+import type { Plan } from './plan.ts'
+import { play } from './play.ts'
+import { Target } from './target.ts'
+
+export interface BatchOptions {
+  readonly seed: number
+  /** Of a failure told before: only the way to its smallest plan is gone. */
+  readonly path?: string
+  readonly runs: number
+  /** No run begins after this, and what was found is not made smaller for longer. */
+  readonly limitMs?: number
+  readonly signal?: AbortSignal
+}
+
+export interface Outcome {
+  readonly runs: number
+  /** Memory and descriptors after it, in words. */
+  readonly figures: string
+  readonly failure?: { readonly plan: Plan; readonly path: string; readonly why: string; readonly tail: string }
+}
+
+/** Keeps its target over batches; after a failure the next plan meets a fresh one. */
+export class Fuzzer implements AsyncDisposable {
+  #target: Target | undefined
+  #tail = ''
+
+  async batch(options: BatchOptions): Promise<Outcome> {
+    const { seed, path, runs, limitMs, signal } = options
+    const property = fc.asyncProperty(plans, async (plan) => {
+      if (signal?.aborted) return
+      await this.#run(plan)
+    })
+    const details = await fc.check(property, {
+      seed,
+      numRuns: runs,
+      ...(path === undefined ? {} : { path }),
+      ...(limitMs === undefined ? {} : { interruptAfterTimeLimit: limitMs }),
+    })
+    if (!details.failed || details.counterexample === null)
+      return { runs: details.numRuns, figures: await this.#figures() }
+    const [plan] = details.counterexample
+    const why = messageOf(details.errorInstance)
+    const failure = { plan, path: details.counterexamplePath ?? '', why, tail: this.#tail }
+    return { runs: details.numRuns, figures: '', failure }
+  }
+
+  async #run(plan: Plan): Promise<void> {
+    const target = (this.#target ??= await Target.start())
+    try {
+      const wrong = await play(target, plan)
+      await target.check()
+      if (wrong !== undefined) throw new Error(wrong)
+    } catch (failure) {
+      this.#tail = target.tail()
+      this.#target = undefined
+      await target.end()
+      throw failure
+    }
+  }
+
+  async #figures(): Promise<string> {
+    return this.#target?.checkGrowth() ?? ''
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#target?.end()
+    this.#target = undefined
+  }
+}
+
+/** A failure for people: what is wrong, what was sent, how to see it again. */
+export function report(seed: number, { plan, path, why, tail }: NonNullable<Outcome['failure']>): string {
+  return [
+    why,
+    '',
+    `the smallest plan that fails: ${JSON.stringify(plan, null, 1)}`,
+    '',
+    `again: npm run soak -- --seed ${seed} --path ${path}`,
+    ...(tail.trim() === '' ? [] : ['', 'the daemon said:', tail]),
+  ].join('\n')
+}

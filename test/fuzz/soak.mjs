@@ -1,0 +1,64 @@
+// `npm run soak`: random and damaged input on every socket of a daemon and its workers, until something is wrong.
+//   --seed S      the first batch's seed (default: a random one, printed)
+//   --minutes M   stop after so long (default: never)
+//   --path P      with --seed: play one failure again, as it was told
+// Exits 1 with the smallest plan that fails, 0 when the time was over.
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { runnerImport } from 'vite'
+
+const { values } = parseArgs({
+  options: { seed: { type: 'string' }, minutes: { type: 'string' }, path: { type: 'string' } },
+})
+const number = (name, otherwise) => {
+  const value = values[name] === undefined ? otherwise : Number(values[name])
+  if (Number.isFinite(value) || value === Infinity) return value
+  process.stderr.write(`--${name} ${values[name]} is no number\n`)
+  process.exit(2)
+}
+const load = async (path) => {
+  const file = fileURLToPath(new URL(path, import.meta.url))
+  return (await runnerImport(file, { configFile: false, logLevel: 'error', oxc: { target: 'node20' } })).module
+}
+
+const BATCH = 200
+let seed = number('seed', Math.floor(Math.random() * 2 ** 31))
+const endMs = performance.now() + number('minutes', Infinity) * 60_000
+const { default: build } = await load('../global-setup.ts')
+build()
+const { Fuzzer, report } = await load('fuzz.ts')
+// The timers that tests wait with keep no process alive.
+setInterval(() => undefined, 2 ** 30)
+const stop = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => stop.abort())
+
+const began = performance.now()
+const fuzzer = new Fuzzer()
+let code = 0
+let plans = 0
+try {
+  for (; !stop.signal.aborted && performance.now() < endMs; seed++) {
+    const { runs, figures, failure } = await fuzzer.batch({
+      seed,
+      runs: BATCH,
+      signal: stop.signal,
+      ...(values.path === undefined ? {} : { path: values.path }),
+      ...(endMs === Infinity ? {} : { limitMs: Math.max(1, endMs - performance.now()) }),
+    })
+    plans += runs
+    if (failure !== undefined) {
+      process.stdout.write(`soak: failed after ${plans} plans\n${report(seed, failure)}\n`)
+      code = 1
+      break
+    }
+    const minutes = ((performance.now() - began) / 60_000).toFixed(1)
+    process.stdout.write(`soak: seed ${seed}, ${plans} plans, ${minutes} min; ${figures}\n`)
+    if (values.path !== undefined) break
+  }
+} catch (failure) {
+  process.stdout.write(`soak: seed ${seed}: ${failure.stack}\n`)
+  code = 1
+} finally {
+  await fuzzer[Symbol.asyncDispose]()
+}
+process.exit(stop.signal.aborted && code === 0 ? 130 : code)
