@@ -20,7 +20,7 @@ export async function execute(cli: Cli, { command, input, globals }: Runnable): 
     if (command.plugin !== undefined) checkHost(globals.host)
     cli.plugin = command.plugin
     cli.noStart = globals.noStart
-    const outcome = await command.run(cli, input)
+    const outcome = await orInterrupted(command.interrupted?.(input), () => command.run(cli, input))
     print(cli, outcome, json)
     return outcome.exitCode ?? EXIT_OK
   } catch (failure) {
@@ -28,6 +28,23 @@ export async function execute(cli: Cli, { command, input, globals }: Runnable): 
     return fail(failure, json)
   }
 }
+
+/** Runs `run`; SIGINT or SIGTERM meanwhile is answered with `fault`, where there is one. */
+async function orInterrupted<T>(fault: Fault | undefined, run: () => Promise<T>): Promise<T> {
+  if (fault === undefined) return await run()
+  let stop: () => void = () => undefined
+  const interrupted = new Promise<never>((_, reject) => {
+    stop = () => reject(fault)
+    for (const signal of INTERRUPTS) process.once(signal, stop)
+  })
+  try {
+    return await Promise.race([run(), interrupted])
+  } finally {
+    for (const signal of INTERRUPTS) process.off(signal, stop)
+  }
+}
+
+const INTERRUPTS = ['SIGINT', 'SIGTERM'] as const
 
 function print(cli: Cli, outcome: Outcome, json: boolean): void {
   if (json) out(envelope({ ok: outcome.ok }))

@@ -48,7 +48,8 @@ function isStale(path: string): boolean {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (found === undefined) return false // released meanwhile
   if (!found.isFile()) return true
-  const ageMs = Date.now() - found.mtimeMs
+  // A clock that was set since must not keep it for hours: the further away in time, the more stale, either way.
+  const ageMs = Math.abs(Date.now() - found.mtimeMs)
   const pid = ownerOf(path)
   return ageMs > STALE_MS || (pid === undefined ? ageMs > UNWRITTEN_MS : !exists(pid))
 }

@@ -22,7 +22,7 @@ export interface LogOptions {
    * Set when several processes write this family (worker generations of one session): each event then takes
    * `<file>.lock`. `self` is this process.
    */
-  shared?: { processes: Pick<Processes, 'isRunning'>; self: ProcessIdentity }
+  shared?: { processes: Pick<Processes, 'isRunning' | 'bootId'>; self: ProcessIdentity }
 }
 
 export interface OpenLog extends Disposable {

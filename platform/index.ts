@@ -8,6 +8,7 @@ import { chooseSupervisor as chooseOnLinux, type ChoiceOptions } from './linux/c
 import { DetachedSupervisor, type DetachedOptions } from './linux/detached-supervisor.ts'
 import { notifyManager } from './linux/notify.ts'
 import { busSocket } from './linux/systemd-answers.ts'
+import { lineMode as linuxLineMode } from './linux/line-mode.ts'
 import { lockFile as linuxLockFile } from './linux/locks.ts'
 import { peerOf as linuxPeerOf } from './linux/peers.ts'
 import { withPidfd } from './linux/pidfd.ts'
@@ -36,6 +37,11 @@ export function closeInherited(keep: readonly number[] = []): number[] {
 /** Peer of a connected unix socket as the kernel tells it; undefined where it cannot. */
 export function peerOf(socketFd: number): Peer | undefined {
   return onLinux ? linuxPeerOf(socketFd) : undefined
+}
+
+/** See linux/line-mode.ts: whether the terminal of a process takes whole lines; false where that cannot be known. */
+export function lineMode(pid: number): boolean {
+  return onLinux && linuxLineMode(pid)
 }
 
 /** See linux/locks.ts: an exclusive lock until disposed or until this process ends, or 'held'. */

@@ -2,6 +2,7 @@
  * A CLI command as data: what it takes, what it needs, and one function that runs it against a context. The parser,
  * --help, completions and both CLI bundles read the same objects; nothing keeps a second list.
  */
+import type { Fault } from './fault.ts'
 import type { Contract, MethodName, ParamsInput, Result } from './contract.ts'
 
 export interface Argument {
@@ -117,6 +118,8 @@ export interface Command {
   readonly plugin?: string
   /** Pure. A usage problem that the flags alone do not show; nothing was dialled yet. */
   readonly check?: (input: Input) => string | undefined
+  /** What SIGINT and SIGTERM mean to a call whose outcome is unknown once it is sent; undefined: the usual end. */
+  readonly interrupted?: (input: Input) => Fault | undefined
   run(context: CommandContext, input: Input): Promise<Outcome>
 }
 

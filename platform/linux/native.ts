@@ -13,6 +13,7 @@ interface Koffi {
 export interface Native {
   flock: Call
   getsockopt: Call
+  tcgetattr: Call
   /** syscall(2) with six arguments; unused ones are 0. */
   syscall: Call
   socket: Call
@@ -47,6 +48,7 @@ export function native(): Native {
   loaded = {
     flock: c.func('flock', 'int', ['int', 'int']) as Call,
     getsockopt: c.func('getsockopt', 'int', ['int', 'int', 'int', 'void *', 'void *']) as Call,
+    tcgetattr: c.func('tcgetattr', 'int', ['int', 'void *']) as Call,
     syscall: c.func('syscall', 'long', ['long', 'long', 'long', 'long', 'long', 'long', 'long']) as Call,
     socket: c.func('socket', 'int', ['int', 'int', 'int']) as Call,
     sendto: c.func('sendto', 'long', ['int', 'void *', 'size_t', 'int', 'void *', 'uint']) as Call,

@@ -15,6 +15,7 @@ import {
   MAX_SESSION_NAME_BYTES,
   MAX_WAIT_MS,
 } from '../../protocol/limits.ts'
+import { Fault } from '../../protocol/fault.ts'
 import type contract from './contract.ts'
 import { absent, inspectBlocks, listBlocks, withRuntimeId } from './views.ts'
 import type { SessionInfo, SessionListFilter } from './types.ts'
@@ -52,6 +53,14 @@ function pairsProblem(flag: string, values: readonly string[]): string | undefin
   return undefined
 }
 
+/** Raised by the CLI: whether the text arrived is not known, so nothing says to try again. */
+const interruptedInput = (): Fault =>
+  new Fault({
+    class: 'runtime',
+    code: 'session_input_interrupted',
+    msg: 'interrupted while waiting; the input may have been delivered',
+  })
+
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 
 function nameProblem(name: string | undefined): string | undefined {
@@ -74,7 +83,6 @@ function directory(context: CommandContext, given: string | undefined): string |
 
 // What a daemon without these plugins refuses by name.
 const NEEDS_WORKTREES = '(needs the worktrees plugin)'
-const NEEDS_DETECTION = '(needs the detection plugin)'
 
 /** Names need not be unique; whoever makes a second one should know that it no longer says which. */
 async function sharedName(context: CommandContext, id: string, name: string | undefined): Promise<readonly string[]> {
@@ -288,7 +296,13 @@ export const sessionInput = onSession(
     const until = input.values('until') as ('working' | 'blocked' | 'idle')[]
     const waits = until.length > 0 || input.has('timeout')
     const wait = { ...(until.length > 0 ? { until } : {}), timeout_ms: input.integer('timeout') ?? MAX_WAIT_MS }
-    const ok = await typed(context)('session.input', { session_id: id, text, ...(waits ? { wait } : {}) })
+    const ok = await typed(context)('session.input', {
+      session_id: id,
+      text,
+      ...(input.has('force') ? { force: true } : {}),
+      ...(input.has('paste') ? { paste: true } : {}),
+      ...(waits ? { wait } : {}),
+    })
     const activity = ok.activity === undefined ? '' : ` (${ok.activity})`
     return { ok: withRuntimeId(ok), human: lines(`session ${id}: input accepted${activity}`) }
   },
@@ -301,17 +315,20 @@ export const sessionInput = onSession(
         value: 'activity',
         repeat: true,
         choices: ['working', 'blocked', 'idle'],
-        about: `wait for this activity ${NEEDS_DETECTION}`,
+        about: 'wait for this activity after the text',
       },
       {
         name: 'timeout',
         value: 'ms',
         integer: { minimum: 1, maximum: MAX_WAIT_MS },
-        about: `bound of the wait ${NEEDS_DETECTION}`,
+        about: 'bound of the wait',
       },
+      { name: 'force', about: 'send it whatever the screen shows' },
+      { name: 'paste', about: 'refuse unless the program takes pastes, so that line breaks stay line breaks' },
       JSON_FLAG,
     ],
     exclusive: [['text', 'stdin']],
+    interrupted: (input) => (input.has('until') || input.has('timeout') ? interruptedInput() : undefined),
     check: (input) =>
       input.argument('text') === undefined && !input.has('stdin') ? 'session input needs <text> or --stdin' : undefined,
   },
@@ -341,7 +358,7 @@ export const sessionRead = onSession(
         name: 'source',
         value: 'name',
         choices: ['visible', 'recent', 'recent_unwrapped', 'detection'],
-        about: `what to read; detection ${NEEDS_DETECTION}`,
+        about: 'what to read; all show the visible screen',
       },
       { name: 'lines', value: 'n', integer: { minimum: 1, maximum: MAX_READ_LINES }, about: 'newest lines' },
       { name: 'format', value: 'name', choices: ['text', 'ansi'], about: 'text or ansi' },

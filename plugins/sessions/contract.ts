@@ -1,7 +1,7 @@
 /** Wire surface of sessions (contract/methods.md, events.md). Data only: the CLI and the client import this. */
 import * as v from 'valibot'
 import { contract, type Method } from '../../protocol/contract.ts'
-import { MAX_READ_LINES, MAX_WAIT_MS } from '../../protocol/limits.ts'
+import { MAX_READ_LINES } from '../../protocol/limits.ts'
 import { Dec, Dimensions, Int, NoParams, SessionId, U16, U32, nonEmpty, recordOf } from '../../protocol/scalars.ts'
 import { faults } from './faults.ts'
 import {
@@ -253,12 +253,12 @@ export default contract({
       params: v.object({
         session_id: SessionId,
         text: v.string(),
-        wait: v.optional(
-          v.strictObject({
-            until: v.optional(v.array(AgentActivity)),
-            timeout_ms: v.pipe(Int, v.minValue(1), v.maxValue(MAX_WAIT_MS)),
-          }),
-        ),
+        /** Checked before anything is written: session_input_invalid_wait. */
+        wait: v.optional(v.strictObject({ until: v.optional(v.array(AgentActivity)), timeout_ms: v.number() })),
+        /** Ours: send it whatever the screen shows; the caller takes the risk. */
+        force: v.optional(v.boolean()),
+        /** Ours: refuse unless the program takes pastes, so that line breaks stay line breaks. */
+        paste: v.optional(v.boolean()),
       }),
       result: v.object({
         accepted: v.boolean(),
@@ -272,8 +272,16 @@ export default contract({
       faults: [
         ...unavailable,
         faults.session_input_rejected,
+        faults.session_input_blocked,
+        faults.session_agent_blocked,
+        faults.session_input_no_prompt,
+        faults.session_input_busy,
         faults.session_input_stalled,
+        faults.session_input_invalid_wait,
         faults.session_input_wait_unsupported,
+        faults.session_input_timeout,
+        faults.session_waiter_limit_reached,
+        faults.session_runtime_changed,
         faults.worker_write_outcome_unknown,
         faults.session_terminal_unavailable,
         ...worker,

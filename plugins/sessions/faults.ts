@@ -115,8 +115,36 @@ export const faults = catalogue({
   },
   session_input_wait_unsupported: {
     class: 'runtime',
-    say: (d: Id) => `waited input is not available for ${d.id}`,
-    recover: 'send it without waiting',
+    say: (d: Id & { why: string }) => `waited input is not available for ${d.id}: ${d.why}`,
+    recover: 'send it without waiting, then wait with pohunek session wait',
+  },
+  session_input_invalid_wait: { class: 'runtime', say: (d: { problem: string }) => d.problem },
+  session_input_timeout: {
+    class: 'runtime',
+    say: (d: Id) => `${d.id} did not reach the state waited for in time; the input may have been delivered`,
+    recover: 'inspect the session before sending again',
+  },
+  session_input_blocked: {
+    class: 'runtime',
+    say: (d: Id & { what?: string }) =>
+      `${d.id} shows a question its owner has to answer${d.what === undefined ? '' : ` (${d.what})`}; nothing was sent`,
+    recover: 'attach to answer it; --force sends the text into the question',
+  },
+  session_agent_blocked: {
+    class: 'runtime',
+    say: (d: Id & { what?: string }) =>
+      `${d.id} shows a question its owner has to answer${d.what === undefined ? '' : ` (${d.what})`}; nothing was sent`,
+    recover: 'attach to answer it',
+  },
+  session_input_no_prompt: {
+    class: 'runtime',
+    say: (d: Id & { what: string }) => `${d.id} shows no prompt that would take the text (${d.what}); nothing was sent`,
+    recover: 'look at it with pohunek session screen or session explain; --force sends it all the same',
+  },
+  session_input_busy: {
+    class: 'runtime',
+    say: (d: Id) => `${d.id} works on a turn and its agent does not queue another prompt; nothing was sent`,
+    recover: 'wait for idle with pohunek session wait, or pass --force',
   },
   session_terminal_unavailable: { class: 'runtime', say: (d: Id) => `session ${d.id} has no live terminal` },
   session_has_no_managed_terminal: { class: 'runtime', say: (d: Id) => `session ${d.id} has no managed terminal` },

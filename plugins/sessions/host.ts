@@ -27,6 +27,8 @@ export interface Host {
   readonly programs: ProgramSearch
   /** Calls that wait, over all sessions. */
   readonly waiters: Waiters
+  /** Whether the terminal of a process is in line mode. */
+  readonly lineMode: (pid: number) => boolean
   /** Set while a plugin knows what agents do. */
   activity: ActivityReader | undefined
   /** What the last reconciliation found, for session.runtime_inventory. */

@@ -5,7 +5,7 @@
 import { MAX_INPUT_TEXT_BYTES } from '../../protocol/limits.ts'
 import { utf8Bytes } from '../../protocol/scalars.ts'
 import { faults } from './faults.ts'
-import type { InputRules } from './record.ts'
+import type { InputPlan } from './api.ts'
 
 export const PASTE_START = '\x1b[200~'
 export const PASTE_END = '\x1b[201~'
@@ -22,7 +22,7 @@ export function withoutPasteMarks(text: string): string {
 }
 
 /** Throws session_input_rejected for text that is too long or holds what the runtime's text policy excludes. */
-export function checkText(text: string, policy: InputRules['text_policy']): void {
+export function checkText(text: string, policy: InputPlan['textPolicy']): void {
   if (utf8Bytes(text) > MAX_INPUT_TEXT_BYTES)
     throw faults.session_input_rejected({ problem: `text is over ${MAX_INPUT_TEXT_BYTES} bytes` })
 
@@ -31,16 +31,29 @@ export function checkText(text: string, policy: InputRules['text_policy']): void
   }
 }
 
+/** What the kernel keeps of a line in line mode: 4096 bytes with the line feed (n_tty.c N_TTY_BUF_SIZE). */
+export const MAX_COOKED_LINE_BYTES = 4_095
+
+/** Pure. Bytes of the longest line; a carriage return ends one as well, as the terminal turns it into a line feed. */
+export function longestLineBytes(text: string): number {
+  if (text.length <= MAX_COOKED_LINE_BYTES / 4) return 0
+  return Math.max(...text.split(/[\r\n]/).map(utf8Bytes))
+}
+
 export interface Fragment {
   readonly bytes: string
   readonly delay_after_ms: number
 }
 
 /** Fragments of one input: the body, if there is one, then the submit key. */
-export function inputFragments(text: string, rules: InputRules, programPastes: boolean): Fragment[] {
+export function inputFragments(
+  text: string,
+  rules: Pick<InputPlan, 'bracketedPaste' | 'submitDelayMs'>,
+  programPastes: boolean,
+): Fragment[] {
   const submit = { bytes: Buffer.from('\r').toString('base64'), delay_after_ms: 0 }
   if (text === '') return [submit]
-  const framed = rules.bracketed_paste && programPastes
+  const framed = rules.bracketedPaste && programPastes
   const body = framed ? `${PASTE_START}${withoutPasteMarks(text)}${PASTE_END}` : text
-  return [{ bytes: Buffer.from(body, 'utf8').toString('base64'), delay_after_ms: rules.submit_delay_ms }, submit]
+  return [{ bytes: Buffer.from(body, 'utf8').toString('base64'), delay_after_ms: rules.submitDelayMs }, submit]
 }

@@ -1,113 +1,155 @@
-/** Writing to a session's terminal: one gate per session, typed outcomes, and the first prompt of a new session. */
+/**
+ * Writing to a session's terminal: one gate per session, typed outcomes, and the wait for what the program does with it.
+ * Invariants
+ *  1. Nothing is written for a call that was refused, gave up, or ran out of time before its turn.
+ *  2. What was sent is seen through: the gate stays closed until the worker answered, whatever becomes of the caller.
+ *  3. A wait counts only evidence observed after the boundary taken right before the write.
+ */
 import { ulid } from 'ulid'
-import { delay, type Clock } from '../../kernel/clock.ts'
-import { INPUT_SILENT_GRACE_MS } from '../../protocol/limits.ts'
-import type { TerminalSnapshot } from '../../protocol/worker/messages.ts'
+import { MAX_WAIT_MS } from '../../protocol/limits.ts'
+import type { ActivityEvidence, ActivityReader } from './api.ts'
 import { faults } from './faults.ts'
 import type { Host } from './host.ts'
-import { checkText, inputFragments } from './input-text.ts'
+import { inputPlanOf } from './input-rules.ts'
+import { checkText, inputFragments, longestLineBytes, MAX_COOKED_LINE_BYTES } from './input-text.ts'
 import { snapshotOf } from './observe.ts'
 import type { Session } from './session.ts'
+import type { AgentActivity } from './types.ts'
 import { workerFault } from './worker-faults.ts'
 
 /** A write is answered by its own stall bound; this is for a worker that does not answer at all. */
 const ANSWER_MS = 15_000
 
-/** Resolves once the terminal took body and submit key. Faults as session.input. */
-export async function sendInput(host: Host, session: Session, text: string): Promise<void> {
-  const rules = session.record.launch.input
-  checkText(text, rules.text_policy)
+export interface InputRequest {
+  readonly text: string
+  /** The caller takes the risk of what is on the screen. */
+  readonly force?: boolean
+  /** Refused unless the program takes pastes now. */
+  readonly paste?: boolean
+}
+
+export interface InputWait {
+  readonly until: readonly AgentActivity[]
+  readonly timeoutMs: number
+}
+
+const DEFAULT_UNTIL: readonly AgentActivity[] = ['idle', 'blocked']
+
+/** Pure. The wait that was asked for, deduplicated in order. Throws session_input_invalid_wait. */
+export function inputWait(wait: { until?: readonly AgentActivity[] | undefined; timeout_ms: number }): InputWait {
+  const { until = DEFAULT_UNTIL, timeout_ms } = wait
+  if (!Number.isSafeInteger(timeout_ms) || timeout_ms < 1 || timeout_ms > MAX_WAIT_MS)
+    throw faults.session_input_invalid_wait({ problem: `timeout_ms must be between 1 and ${MAX_WAIT_MS}` })
+  if (until.length === 0) throw faults.session_input_invalid_wait({ problem: 'until names no activity' })
+  return { until: [...new Set(until)], timeoutMs: timeout_ms }
+}
+
+/** Resolves once the terminal took body and submit key. Faults as session.input. `signal` gives up before the write. */
+export async function sendInput(
+  host: Host,
+  session: Session,
+  request: InputRequest,
+  signal: AbortSignal,
+): Promise<void> {
+  checkText(request.text, session.record.launch.input.text_policy)
   session.running()
-  await session.enqueueInput(async () => {
-    const programPastes = rules.bracketed_paste && text !== '' && (await snapshotOf(session)).bracketed_paste
-    const link = session.running()
-    const { input } = host.kernel.config
-    const deadlineMs = 2 * input.writeStallTimeoutMs + rules.submit_delay_ms + ANSWER_MS
-    try {
-      await link.request(
-        'write_plan',
-        {
-          scope: session.scopeOf(link),
-          plan: { write_id: `w-${ulid()}`, fragments: inputFragments(text, rules, programPastes) },
-        },
-        deadlineMs,
-      )
-    } catch (failure) {
-      throw workerFault(session.id, failure, { write: true, invalidState: 'session_not_running' })
-    }
+  await inTurn(session, signal, () => admitAndWrite(host, session, request, signal, false))
+}
+
+/** As `sendInput`, then waits for an activity the program shows after it. One deadline covers everything. */
+export async function sendAndWait(
+  host: Host,
+  session: Session,
+  request: InputRequest,
+  wait: InputWait,
+  caller: AbortSignal,
+): Promise<ActivityEvidence> {
+  const { id } = session
+  checkText(request.text, session.record.launch.input.text_policy)
+  session.running()
+  const { activity } = host
+  if (activity === undefined)
+    throw faults.session_input_wait_unsupported({ id, why: 'this daemon does not detect what agents do' })
+  if (session.record.launch.input.submit_delay_ms > 0)
+    throw faults.session_input_wait_unsupported({ id, why: 'its runtime needs a pause before the submit key' })
+  using _place = host.waiters.enter(session)
+  const deadline = new AbortController()
+  using _timer = host.kernel.clock.after(wait.timeoutMs, () => deadline.abort(faults.session_input_timeout({ id })))
+  const signal = AbortSignal.any([caller, deadline.signal])
+  await activity.admit(id, { waits: true, force: request.force === true })
+  // The write may outlive this call (2): its end closes the gate, the call itself ends with the deadline.
+  const sent = inTurn(session, signal, () => admitAndWrite(host, session, request, signal, true))
+  const boundary = await orAborted(sent, signal)
+  return await activity.after(id, boundary, wait.until, signal)
+}
+
+/** Runs `write` after every earlier input of the session, or not at all when `signal` aborts before (1). */
+function inTurn<T>(session: Session, signal: AbortSignal, write: () => Promise<T>): Promise<T> {
+  return session.enqueueInput(() => {
+    signal.throwIfAborted()
+    return write()
   })
 }
 
-/** The first prompt of a new session. Throws when it was not delivered; the caller rolls the session back. */
-export async function deliverInitialInput(
+function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+/** Answers the boundary behind which evidence of what the program did with the input lies. */
+async function admitAndWrite(
   host: Host,
   session: Session,
-  text: string,
-  acceptGrace: boolean,
-): Promise<void> {
-  const { ready } = session.record.launch.input
-  const silentMs = Math.min(INPUT_SILENT_GRACE_MS, host.kernel.config.input.startupGraceMs)
-  const graceMs = acceptGrace || ready === 'screen_idle' ? host.kernel.config.input.startupGraceMs : silentMs
-  const shown = await whenReady(host, session, graceMs)
-  if (!shown && ready === 'screen_idle') throw faults.session_input_not_ready({ id: session.id })
-  await sendInput(host, session, text)
-}
-
-/** A prompt that stays the same this long waits for input. */
-const SETTLED_MS = 100
-
-/** True once the program shows a prompt or enabled bracketed paste; false when the grace is over. Throws when it ended. */
-async function whenReady(host: Host, session: Session, graceMs: number): Promise<boolean> {
-  const { clock } = host.kernel
-  const until = clock.monotonic() + graceMs
-  using changes = new Changes(session, clock) // from before the first look: nothing is missed between two
-  let prompt: number | undefined
-  for (;;) {
-    session.running()
-    const now = await snapshotOf(session)
-    if (session.record.launch.input.ready !== 'screen_idle') {
-      if (now.bracketed_paste) return true
-      if (prompt === now.watermark) return true
-      prompt = showsPrompt(now) ? now.watermark : undefined
-    }
-    const left = until - clock.monotonic()
-    if (left <= 0) return false
-    await changes.next(prompt === undefined ? left : Math.min(SETTLED_MS, left), host.scope.signal)
-  }
-}
-
-/** What the worker tells about a session since the last time somebody waited for it. */
-class Changes implements Disposable {
-  readonly #clock: Clock
-  readonly #watch: Disposable
-  #seen = false
-  #wake: (() => void) | undefined
-
-  constructor(session: Session, clock: Clock) {
-    this.#clock = clock
-    this.#watch = session.watch(() => {
-      this.#seen = true
-      this.#wake?.()
+  request: InputRequest,
+  signal: AbortSignal,
+  waits: boolean,
+): Promise<bigint> {
+  const { text, force = false, paste = false } = request
+  const rules = inputPlanOf(session.record.launch.input)
+  if (!force) refuseCookedLine(host, session, text)
+  const programPastes = (paste || rules.bracketedPaste) && text !== '' && (await snapshotOf(session)).bracketed_paste
+  if (paste && !programPastes && text !== '')
+    throw faults.session_input_rejected({
+      problem: 'the program does not take pastes now, so each line break would be an Enter of its own',
     })
+  const { activity } = host
+  await activity?.admit(session.id, { waits, force })
+  signal.throwIfAborted() // 1
+  const link = session.running()
+  const boundary = boundaryOf(activity, session.id) // 3
+  const { input } = host.kernel.config
+  const deadlineMs = 2 * input.writeStallTimeoutMs + rules.submitDelayMs + ANSWER_MS
+  const framed = { ...rules, bracketedPaste: paste || rules.bracketedPaste }
+  try {
+    await link.request(
+      'write_plan',
+      {
+        scope: session.scopeOf(link),
+        plan: { write_id: `w-${ulid()}`, fragments: inputFragments(text, framed, programPastes) },
+      },
+      deadlineMs,
+    )
+  } catch (failure) {
+    throw workerFault(session.id, failure, { write: true, invalidState: 'session_not_running' })
   }
-
-  /** Resolves at the next change, at once when there was one already, or after `ms`. Rejects when the signal aborts. */
-  async next(ms: number, signal: AbortSignal): Promise<void> {
-    if (!this.#seen) {
-      const over = new AbortController()
-      this.#wake = () => over.abort()
-      await delay(this.#clock, ms, AbortSignal.any([signal, over.signal])).catch(() => signal.throwIfAborted())
-    }
-    this.#seen = false
-  }
-
-  [Symbol.dispose](): void {
-    this.#watch[Symbol.dispose]()
-  }
+  activity?.accepted(session.id)
+  return boundary
 }
 
-/** Pure. The cursor is visible behind text on its row, as behind a prompt. */
-export function showsPrompt({ cursor, visible_lines }: TerminalSnapshot): boolean {
-  const row = visible_lines[cursor.row] ?? ''
-  return cursor.visible && cursor.column > 0 && row.trim() !== ''
+const boundaryOf = (activity: ActivityReader | undefined, id: string): bigint => activity?.boundary(id) ?? 0n
+
+/**
+ * The kernel keeps at most a line of a terminal in line mode and drops the rest in silence; sending it in pieces does
+ * not help (FC-30b8).
+ */
+function refuseCookedLine(host: Host, session: Session, text: string): void {
+  const longest = longestLineBytes(text)
+  if (longest <= MAX_COOKED_LINE_BYTES || !host.lineMode(session.info.pid)) return
+  throw faults.session_input_rejected({
+    problem: `a line of ${longest} bytes is over the ${MAX_COOKED_LINE_BYTES} a terminal in line mode keeps; the rest would be lost`,
+  })
 }

@@ -4,7 +4,7 @@ import { delay } from '../../kernel/clock.ts'
 import { informing, named } from '../../kernel/hooks.ts'
 import { definePlugin, type Kernel } from '../../kernel/plugin.ts'
 import { join } from 'node:path'
-import { chooseSupervisor, pinnedProcesses } from '../../platform/index.ts'
+import { chooseSupervisor, lineMode, pinnedProcesses } from '../../platform/index.ts'
 import type { Processes } from '../../platform/processes.ts'
 import type { Supervisor } from '../../platform/supervisor.ts'
 import { sessionLogName } from '../../protocol/worker/files.ts'
@@ -109,6 +109,7 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         inFlight: new Set(),
         waiters: new Waiters(),
         activity: undefined,
+        lineMode,
         attachments: new Attachments(scope.child('attach'), publish),
         supply: new Supply({
           supervisor,

@@ -87,7 +87,7 @@ test.each([
 })
 
 test('empty input is the submit key alone', () => {
-  const rules = { bracketed_paste: true, submit_delay_ms: 5, text_policy: 'unrestricted', ready: 'grace' } as const
+  const rules = { bracketedPaste: true, submitDelayMs: 5 }
   expect(inputFragments('', rules, true)).toEqual([{ bytes: 'DQ==', delay_after_ms: 0 }])
   expect(inputFragments('x', rules, false).map((it) => it.delay_after_ms)).toEqual([5, 0])
 })

@@ -114,7 +114,7 @@ test('input that cannot be sent is refused before a byte is written', async () =
     'session_input_wait_unsupported',
   )
   expect((await refused(session.call('session.input', { text: 'x', wait: { timeout_ms: 9_000 } }))).code).toBe(
-    'bad_request',
+    'session_input_invalid_wait',
   )
   expect((await session.output()).bytes.length).toBe(0)
   await session.stop()
