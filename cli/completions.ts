@@ -55,10 +55,15 @@ export function completionTree(commands: readonly Command[]): Node[] {
     words: it.path,
     next: [],
     flags: [...it.flags.filter((flag) => !flag.hidden).map(choiceOf), ...global],
-    places: it.arguments.map(({ session = false, choices = [] }) => ({ session, choices })),
+    places: it.arguments.flatMap(({ session = false, choices = [], repeat = false }) =>
+      Array.from({ length: repeat ? REPEATED : 1 }, () => ({ session, choices })),
+    ),
   }))
   return [...inner, ...leaves]
 }
+
+/** Places of an argument that repeats which are completed. */
+const REPEATED = 8
 
 /** Lists what is there now and never starts a daemon for it. */
 const LIVE = 'POHUNEK_NO_START=1 pohunek session list --targets 2>/dev/null'

@@ -1,5 +1,5 @@
 /** --help from the command data. Pure. */
-import type { Command, Flag } from '../protocol/command.ts'
+import type { Argument, Command, Flag } from '../protocol/command.ts'
 import { GLOBAL_FLAGS } from './parse.ts'
 import { wrap } from './text.ts'
 
@@ -38,8 +38,10 @@ const keyed = (text: string, columns: number): string =>
 
 const widthOf = (columns: number | undefined): number => Math.min(columns ?? WIDEST, WIDEST)
 
-const words = (command: Command): string =>
-  [command.path.join(' '), ...command.arguments.map((it) => (it.optional ? `[${it.name}]` : `<${it.name}>`))].join(' ')
+const shownPlace = ({ name, optional = false, repeat = false }: Argument): string =>
+  `${optional ? `[${name}]` : `<${name}>`}${repeat ? '...' : ''}`
+
+const words = (command: Command): string => [command.path.join(' '), ...command.arguments.map(shownPlace)].join(' ')
 
 function flagRow(flag: Flag): readonly [string, string] {
   const all = [flag.name, ...(flag.aliases ?? [])].map((it) => `--${it}`)

@@ -16,7 +16,10 @@ export type Given = ReadonlyMap<string, readonly (string | undefined)[]>
 /** The input of a command once every value is one it takes. Throws Usage. */
 export function checkedInput(command: Command, positional: readonly string[], given: Given): Input {
   for (const flag of command.flags) for (const value of given.get(flag.name) ?? []) checkValue(command, flag, value)
-  command.arguments.forEach((it, at) => checkArgument(command, it, positional[at]))
+  command.arguments.forEach((it, at) => {
+    for (const value of it.repeat ? positional.slice(at) : positional.slice(at, at + 1))
+      checkArgument(command, it, value)
+  })
   const input = inputOf(command, positional, given)
   checkExclusive(command, input)
   const problem = command.check?.(input)
@@ -37,8 +40,7 @@ function checkValue(command: Command, flag: Flag, value: string | undefined): vo
   }
 }
 
-function checkArgument(command: Command, argument: Argument, value: string | undefined): void {
-  if (value === undefined) return
+function checkArgument(command: Command, argument: Argument, value: string): void {
   if (value === '' && argument.session) throw new Usage(`<${argument.name}> is empty`, command)
   if (argument.choices !== undefined && !argument.choices.includes(value)) {
     throw new Usage(`<${argument.name}> is one of ${argument.choices.join(', ')}; not ${quoted(value)}`, command)
@@ -58,6 +60,10 @@ export function inputOf(command: Command, positional: readonly string[], given: 
   const values = (flag: string): string[] => (given.get(flag) ?? []).filter((it) => it !== undefined)
   return {
     argument: (name) => positional[command.arguments.findIndex((it) => it.name === name)],
+    arguments: (name) => {
+      const at = command.arguments.findIndex((it) => it.name === name)
+      return at === -1 ? [] : positional.slice(at)
+    },
     has: (flag) => given.has(flag),
     value: (flag) => values(flag).at(-1),
     values,

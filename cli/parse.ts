@@ -8,7 +8,7 @@
  *  3. An unknown flag, a missing value or a superfluous argument is a usage problem and never another meaning.
  */
 import { cac } from 'cac'
-import type { Command, Flag, Input } from '../protocol/command.ts'
+import type { Argument, Command, Flag, Input } from '../protocol/command.ts'
 import { checkedInput, inputOf, quoted, Usage, type Given } from './input.ts'
 
 interface Globals {
@@ -110,7 +110,7 @@ function readWithCac(command: Command | undefined, line: readonly string[]): Rea
   const { tokens, unknown } = shield(flags, line, command)
   const cli = cac('pohunek')
   // cac knows commands of one word only; ours was found by its words and is the unnamed one here.
-  const its = cli.command(declared.arguments.map((it) => (it.optional ? `[${it.name}]` : `<${it.name}>`)).join(' '))
+  const its = cli.command(declared.arguments.map(placeOf).join(' '))
   for (const it of flags) its.option(`--${keyOf(it)}${it.value === undefined ? '' : ` <${it.value}>`}`, it.about)
   const { args, options } = cli.parse(['', '', ...tokens], { run: false })
   if (refuses(() => its.checkUnknownOptions())) throw new Usage(`unknown option ${quoted(unknown[0] ?? '')}`, command)
@@ -138,6 +138,12 @@ function valuesOf(flag: Flag, held: readonly unknown[], command: Command | undef
   const values = held.filter((it) => typeof it === 'string').map(unmarked)
   if (values.length < held.length) throw new Usage(`--${flag.name} needs a value`, command)
   return values
+}
+
+/** An argument as cac declares it. */
+function placeOf({ name, optional = false, repeat = false }: Argument): string {
+  const text = repeat ? `...${name}` : name
+  return optional ? `[${text}]` : `<${text}>`
 }
 
 /** A character no argument can hold, before each value: cac then has nothing to coerce. */

@@ -66,7 +66,7 @@ export class Caller {
 
   /** Calls any method by name; for methods this build has no contract of. */
   async callAny(method: string, params: unknown, options: RequestOptions = {}): Promise<unknown> {
-    const waits = waitMs(params)
+    const waits = waitMs(params, method)
     const timeoutMs = options.timeoutMs ?? (waits > 0 ? waits + WAIT_HEADROOM_MS : this.requestMs)
     if (!isDedicated(method, params)) {
       const connection = await this.#shared()

@@ -1,16 +1,24 @@
 /** Wire methods by name with their types, inferred from the contracts. Types only: no schema is loaded by a client. */
 import type { Method, ParamsInput, Result } from '../protocol/contract.ts'
+import type detection from '../plugins/detection/contract.ts'
+import type notifications from '../plugins/notifications/contract.ts'
+import type packages from '../plugins/packages/contract.ts'
 import type sessions from '../plugins/sessions/contract.ts'
 import type system from '../plugins/system/contract.ts'
+import { TURN_WAIT_CEILING_MS } from '../protocol/limits.ts'
 
-type Served = typeof sessions.methods & typeof system.methods
+type Served = typeof sessions.methods &
+  typeof notifications.methods &
+  typeof detection.methods &
+  typeof system.methods &
+  typeof packages.methods
 export type MethodName = keyof Served
 export type MethodParams<M extends MethodName> = ParamsInput<Extract<Served[M], Method>>
 export type MethodResult<M extends MethodName> = Result<Extract<Served[M], Method>>
 export type Session = MethodResult<'session.inspect'>
 export type SessionOutput = MethodResult<'session.output'>
 
-type ServedEvents = typeof sessions.events
+type ServedEvents = typeof sessions.events & typeof notifications.events & typeof detection.events
 /** One event as it arrives: its name beside its payload. */
 export type Event = {
   [E in keyof ServedEvents]: { readonly event: E; readonly v: number } & EventPayloadOf<ServedEvents[E]>
@@ -36,13 +44,14 @@ export function isDedicated(method: string, params: unknown): boolean {
   )
 }
 
-/** How long the call itself may wait, milliseconds. */
-export function waitMs(params: unknown): number {
+/** How long the call itself may wait, milliseconds. A turn wait without a bound has the daemon's, whose ceiling is known. */
+export function waitMs(params: unknown, method = ''): number {
   const { wait_ms, timeout_ms, wait } = (params ?? {}) as {
     wait_ms?: unknown
     timeout_ms?: unknown
     wait?: { timeout_ms?: unknown }
   }
   const found = [wait_ms, timeout_ms, wait?.timeout_ms].find((it) => typeof it === 'number')
-  return typeof found === 'number' ? found : 0
+  if (typeof found === 'number') return found
+  return method === 'session.wait_turn' ? TURN_WAIT_CEILING_MS : 0
 }

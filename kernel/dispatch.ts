@@ -8,6 +8,7 @@ import { MIN_PROTOCOL_VERSION } from '../protocol/version.ts'
 import { downgradeResult, upgradeParams, V3 } from '../protocol/window/v3.ts'
 import type { RequestCall } from './call.ts'
 import type { Clock } from './clock.ts'
+import { exhaustionIn } from './exhaustion.ts'
 import { TapFailure } from './hooks.ts'
 import { asIncident } from './incident.ts'
 import { parseParams, problemIn } from './params.ts'
@@ -98,6 +99,8 @@ export class Dispatcher {
   /** What a client is told about a throw; what is not a Fault is logged with an incident id. */
   toFault(failure: unknown, method: string, call: RequestCall): Fault {
     const { log, checked } = this.#options
+    const exhausted = exhaustionIn(failure) // any method may need a descriptor
+    if (exhausted !== undefined) return exhausted
     const cause = failure instanceof TapFailure && failure.cause instanceof Fault ? failure.cause : failure
     if (cause instanceof Fault && !(checked && this.#isUnlisted(cause, method))) return cause
     if (!(cause instanceof Fault) && call.givenUp !== undefined) return call.givenUp

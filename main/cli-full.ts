@@ -15,7 +15,11 @@ import { parse } from '../cli/parse.ts'
 import { execute, EXIT_OK, EXIT_USAGE, failUsage } from '../cli/run.ts'
 import { serviceCommands } from '../cli/service-commands.ts'
 import { subscribeCommand } from '../cli/subscribe.ts'
+import { watchNotificationsCommand } from '../cli/watch-notifications.ts'
 import { Client } from '../client/client.ts'
+import { commands as detection } from '../plugins/detection/commands.ts'
+import { commands as notifications } from '../plugins/notifications/commands.ts'
+import { commands as packages } from '../plugins/packages/commands.ts'
 import { commands as sessions } from '../plugins/sessions/commands.ts'
 import { commands as system } from '../plugins/system/commands.ts'
 import type { Command } from '../protocol/command.ts'
@@ -41,8 +45,12 @@ async function run(argv: readonly string[]): Promise<number> {
   cli.finder = refuseElsewhere
   const commands: Command[] = [
     ...sessions,
+    ...detection,
     attachCommand(cli),
     ...system,
+    ...packages,
+    ...notifications,
+    watchNotificationsCommand(cli),
     doctorCommand(cli),
     ...daemonCommands(cli),
     ...serviceCommands(cli),

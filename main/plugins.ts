@@ -1,7 +1,9 @@
 /** The plugins of this build. A feature is left out by leaving its line out, or for one run by `--without`. */
 import type { Bootable } from '../kernel/index.ts'
+import detection from '../plugins/detection/plugin.ts'
+import notifications from '../plugins/notifications/plugin.ts'
 import packages from '../plugins/packages/plugin.ts'
 import sessions from '../plugins/sessions/plugin.ts'
 import system from '../plugins/system/plugin.ts'
 
-export const plugins = [system, packages, sessions] as const satisfies readonly Bootable[]
+export const plugins = [system, packages, sessions, detection, notifications] as const satisfies readonly Bootable[]

@@ -7,7 +7,7 @@ import { closeSync, writeSync } from 'node:fs'
 import { Fault, messageOf } from '../protocol/fault.ts'
 import { readArguments, type Arguments } from './arguments.ts'
 import { closeInherited, processes, tellServiceManager } from '../platform/index.ts'
-import { isInstalled } from '../plugins/packages/runtimes.ts'
+import { officialSet, officialDirectory } from '../plugins/packages/official.ts'
 import { serve, STORE_SCHEMA, SYSTEM_TMP } from './daemon.ts'
 import { takeFailures } from './failures.ts'
 import { plugins } from './plugins.ts'
@@ -54,13 +54,14 @@ function complain(failure: unknown): void {
 /** The exit code. Standard output has the whole report, standard error what keeps one from an upgrade. */
 function runPreflight({ without, json }: Arguments): number {
   try {
+    const official = officialSet(officialDirectory())
     const { report, refusal } = preflight({
       env: process.env,
       plugins,
       without,
       store: STORE_SCHEMA,
       processes,
-      isServed: isInstalled,
+      isServed: (id) => official.get(id) !== undefined,
       tmpdir: SYSTEM_TMP,
     })
     writeAll(1, json ? `${JSON.stringify(report)}\n` : preflightText(report))

@@ -8,16 +8,24 @@ import { dirname, join } from 'node:path'
 import { loadConfig } from '../kernel/config.ts'
 import { startOrder, without as leaveOut } from '../kernel/order.ts'
 import { resolvePaths, type Paths } from '../kernel/paths.ts'
-import { checkPrivateDir, readPrivate } from '../kernel/secure-files.ts'
+import { readPrivate } from '../kernel/secure-files.ts'
 import { dryRun, tableOf, type DryRun } from '../kernel/store/dry-run.ts'
 import type { StoreOptions } from '../kernel/store/record-log.ts'
 import type { Bootable } from '../kernel/index.ts'
+import { checkPrivateDir } from '../platform/private-files.ts'
 import type { Processes } from '../platform/processes.ts'
 import { readJournals } from '../plugins/sessions/journal.ts'
 import { sessionTable, type SessionRecord } from '../plugins/sessions/record.ts'
 import { Fault, catalogue } from '../protocol/fault.ts'
 import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
-import { isUnmanaged, judgeLive, judgeStopped, type Evidence, type SessionVerdict } from './preflight-verdict.ts'
+import {
+  isEnded,
+  isUnmanaged,
+  judgeLive,
+  judgeStopped,
+  type Evidence,
+  type SessionVerdict,
+} from './preflight-verdict.ts'
 
 /** contract/cli.md, PreflightReport. What is absent is null, so that every key is always there. */
 export interface PreflightReport {
@@ -77,8 +85,8 @@ export const preflightFaults = catalogue({
 
 /**
  * Looks and reports; nothing is changed. `refusal` is why the upgrade should not be made now. Throws the Fault this
- * daemon would refuse to start with: configuration, directories or plugins. Takes tens of milliseconds for thousands of
- * records; never waits.
+ * daemon would refuse to start with: configuration, directories or plugins. Never waits; it reads the
+ * whole store and the journals of all sessions.
  */
 export function preflight(options: PreflightOptions): { report: PreflightReport; refusal: Fault | undefined } {
   const { env, processes } = options
@@ -88,15 +96,23 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
   startOrder(leaveOut(options.plugins, [...new Set([...config.without, ...options.without])]))
   const { store, refusal } = lookAtStore(join(paths.data, 'metadata.jsonl'), options.store)
   const table = tableOf(store.state === 'refused' ? [] : store.changes, sessionTable)
-  const evidenceOf = (id: string): Evidence => ({
-    journals: readJournals(paths.journals(id), id),
+  const common = {
     processes,
     processTable: processes.identify(process.pid) !== undefined,
     window: WORKER_PROTOCOL,
     isServed: options.isServed,
-  })
+  }
+  const known = new Map<string, Evidence>()
+  const evidenceOf = (id: string): Evidence => {
+    const evidence = known.get(id) ?? { ...common, journals: readJournals(paths.journals(id), id) }
+    known.set(id, evidence)
+    return evidence
+  }
   const records = [...table.records.values()]
-  const judged = records.map((it) => judgeLive(it, evidenceOf(it.info.id))).filter((it) => it !== undefined)
+  const judged = records
+    .filter((it) => !isEnded(it))
+    .map((it) => judgeLive(it, evidenceOf(it.info.id)))
+    .filter((it) => it !== undefined)
   const unrecorded =
     store.state === 'refused'
       ? []

@@ -32,9 +32,11 @@ async function main(): Promise<void> {
   // A hang-up of whoever started us is not our end; SIGTERM is.
   process.on('SIGHUP', () => {})
   const umask = process.umask(0o077)
-  const log = workerLog(join(args.stateRoot, 'logs', sessionLogName(args.sessionId)), {
-    session: args.sessionId,
-    generation: args.generation,
+  const log = workerLog({
+    file: join(args.stateRoot, 'logs', sessionLogName(args.sessionId)),
+    bindings: { session: args.sessionId, generation: args.generation },
+    processes,
+    self: processes.identify(process.pid) ?? { pid: process.pid, startIdentity: '0' },
   })
   // The program must outlive a mistake of ours: it is told and the terminal goes on.
   process.on('uncaughtException', (failure) => log.error({ problem: words(failure) }, 'uncaught exception'))

@@ -63,6 +63,36 @@ export const MIGRATION_CRASH_POINTS = [
   'migrate.after',
 ] as const
 
+/** In a daemon whose workers are units, beside `job.start.before` and `.recorded`: each question to the manager and its answer. */
+export const UNIT_CRASH_POINTS = [
+  'unit.start.asked',
+  'unit.start.accepted',
+  'unit.start.ended',
+  'unit.start.identified',
+  'unit.start.after',
+  'unit.undo.before',
+  'unit.undo.ended',
+  'unit.undo.after',
+  'unit.retire.before',
+  'unit.stop.asked',
+  'unit.stop.accepted',
+  'unit.kill.asked',
+  'unit.kill.answered',
+  'unit.stop.ended',
+  'unit.reset.asked',
+  'unit.retire.ended',
+  'unit.retire.after',
+] as const
+
+/** In the daemon, on the way of a report into the inbox and out to the notify command. */
+export const NOTIFICATION_CRASH_POINTS = [
+  'notify.held',
+  'notify.told',
+  'notify.committed',
+  'notify.released',
+  'notify.announced',
+] as const
+
 const JOURNAL_PHASES = ['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted'] as const
 const JOURNAL_STEPS = ['worker.journal.before', 'worker.journal.staged', 'worker.journal.after'] as const
 type JournalPhase = (typeof JOURNAL_PHASES)[number]
@@ -91,7 +121,11 @@ export const workerCrashPoints = (): string[] => [
 ]
 
 export type CrashPoint =
-  (typeof DAEMON_CRASH_POINTS)[number] | (typeof MIGRATION_CRASH_POINTS)[number] | (typeof WORKER_POINTS)[number]
+  | (typeof DAEMON_CRASH_POINTS)[number]
+  | (typeof UNIT_CRASH_POINTS)[number]
+  | (typeof MIGRATION_CRASH_POINTS)[number]
+  | (typeof NOTIFICATION_CRASH_POINTS)[number]
+  | (typeof WORKER_POINTS)[number]
 
 /** Ends this process with SIGKILL when POHUNEK_CRASH_AT=<name>[:<n>] names this point, at the n-th time. */
 export function crashPoint(name: CrashPoint | JournalStep, phase?: JournalPhase): void {

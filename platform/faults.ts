@@ -60,12 +60,13 @@ export const platformFaults = catalogue({
   },
   client_file_descriptors_exhausted: {
     class: 'runtime',
-    say: (_: Record<string, never>) => 'the daemon has no free file descriptor left to start a worker',
-    recover: 'raise the open files limit of the daemon (ulimit -n), or end sessions',
+    say: (_: Record<string, never>) => 'the daemon has no free file descriptor left',
+    recover:
+      'raise the open files limit of the daemon (ulimit -n), or end sessions and clients; what was asked was not done',
   },
   system_file_descriptors_exhausted: {
     class: 'runtime',
-    say: (_: Record<string, never>) => 'the system has no free file descriptor left to start a worker',
+    say: (_: Record<string, never>) => 'the system has no free file descriptor left',
     recover: 'raise fs.file-max, or end programs that hold many files',
   },
   spawn_failed: {

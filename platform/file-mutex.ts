@@ -1,71 +1,89 @@
 /**
- * A mutex between processes without native code: a file made with O_EXCL that names its holder. For short sections
- * only; a holder that died is recognised by its identity and its file taken away.
+ * A mutex between processes without native code: a file that names its holder. For short sections only; a holder that
+ * died is recognised by its identity and its file taken away.
+ * Invariants
+ *  1. The file appears with its content: it is made under another name and linked. So one that names nobody was left by
+ *     a crash of the machine, whatever its age; no clock is asked.
+ *  2. Only the file that was found abandoned is taken away, never the one of whoever was faster.
  */
-import { closeSync, constants, openSync, readFileSync, renameSync, statSync, writeSync } from 'node:fs'
+import { linkSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import type { ProcessIdentity, Processes } from './processes.ts'
 import { removeFile } from './private-files.ts'
 
-const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
 /** A section takes well under a millisecond. A holder stopped in it must not stop the others for longer than this. */
 const MAX_WAIT_MS = 200
-/** Making and filling are two system calls; an empty file older than this has no living maker. */
-const MAX_EMPTY_MS = 1_000
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4))
 
-/** Answers a function that runs `section` under the mutex of `path`, or without it once `MAX_WAIT_MS` passed. */
+type Facts = Pick<Processes, 'isRunning' | 'bootId'>
+
+/**
+ * Answers a function that runs `section` under the mutex of `path`, or without it once `MAX_WAIT_MS` passed or where no
+ * file can be made.
+ */
 export function fileMutex(
   path: string,
-  { processes, self }: { processes: Pick<Processes, 'isRunning'>; self: ProcessIdentity },
+  { processes, self }: { processes: Facts; self: ProcessIdentity },
 ): (section: () => void) => void {
+  const holder = `${self.pid} ${self.startIdentity} ${processes.bootId()}`
+  const own = `${path}.${self.pid}`
   return (section) => {
-    let held = tryTake(path, self)
-    for (let waitedMs = 0; !held && waitedMs < MAX_WAIT_MS; waitedMs++) {
-      if (isAbandoned(path, processes)) takeAway(path, self)
+    let taken = tryTake(path, own, holder)
+    for (let waitedMs = 0; taken === 'held' && waitedMs < MAX_WAIT_MS; waitedMs++) {
+      const found = readHolder(path)
+      if (found !== undefined && isAbandoned(found, processes)) takeAway(path, own, found)
       else Atomics.wait(sleeper, 0, 0, 1)
-      held = tryTake(path, self)
+      taken = tryTake(path, own, holder)
     }
     try {
       section()
     } finally {
-      if (held) removeFile(path)
+      if (taken === 'ours') removeFile(path)
     }
   }
 }
 
-function tryTake(path: string, self: ProcessIdentity): boolean {
+function tryTake(path: string, own: string, holder: string): 'ours' | 'held' | 'impossible' {
   try {
-    const fd = openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
-    try {
-      writeSync(fd, `${self.pid} ${self.startIdentity}`)
-    } finally {
-      closeSync(fd)
-    }
-    return true
-  } catch {
-    return false // held, or the disk is full: the section runs unlocked in the end
+    removeFile(own) // of an earlier process with this pid
+    writeFileSync(own, holder, { flag: 'wx', mode: 0o600 })
+    linkSync(own, path) // 1
+    return 'ours'
+  } catch (failure) {
+    return (failure as NodeJS.ErrnoException).code === 'EEXIST' ? 'held' : 'impossible'
+  } finally {
+    quietly(() => removeFile(own))
   }
 }
 
-function isAbandoned(path: string, processes: Pick<Processes, 'isRunning'>): boolean {
+function readHolder(path: string): string | undefined {
   try {
-    const [pid, startIdentity] = readFileSync(path, 'latin1').split(' ')
-    // Empty: its holder is between making and filling it, or died there.
-    if (!pid || startIdentity === undefined) return Date.now() - statSync(path).mtimeMs > MAX_EMPTY_MS
-    return !processes.isRunning({ pid: Number(pid), startIdentity })
+    return readFileSync(path, 'latin1')
   } catch {
-    return false // given back meanwhile
+    return undefined // given back meanwhile
   }
 }
 
-/** Renamed to a name of our own first: of two that found it abandoned, one gets it and the other gets ENOENT. */
-function takeAway(path: string, self: ProcessIdentity): void {
-  const aside = `${path}.${self.pid}`
+function isAbandoned(holder: string, processes: Facts): boolean {
+  const [pid, startIdentity, bootId] = holder.split(' ')
+  if (startIdentity === undefined || bootId !== processes.bootId()) return true
+  return !processes.isRunning({ pid: Number(pid), startIdentity })
+}
+
+/** Of two that found it abandoned, the slower one may get the file the faster one has made since: it is given back (2). */
+function takeAway(path: string, own: string, abandoned: string): void {
+  quietly(() => {
+    renameSync(path, own)
+    if (readHolder(own) !== abandoned) linkSync(own, path)
+    removeFile(own)
+  })
+}
+
+/** Runs what another process may have been faster with, or what a full disk refuses: the next round sees what is there. */
+function quietly(act: () => void): void {
   try {
-    renameSync(path, aside)
-    removeFile(aside)
+    act()
   } catch {
-    // another one was faster
+    // the caller looks again
   }
 }

@@ -23,6 +23,11 @@ export interface Processes {
   /** argv of a process, undefined when unreadable or gone. */
   argv(pid: number): string[] | undefined
   cwd(pid: number): string | undefined
+  /**
+   * What a process runs: its short name, and a value that is another one once it executed another program (or the same
+   * one again). Undefined when gone.
+   */
+  program(pid: number): { readonly command: string; readonly image: string } | undefined
   /** Value of a variable in the environment of exactly this process; undefined without one, or when gone or unreadable. */
   variable(process: ProcessIdentity, name: string): string | undefined
   /** Foreground process group of the terminal `pid` controls, undefined when there is none. */

@@ -9,6 +9,8 @@ export interface Argument {
   readonly name: string
   readonly about: string
   readonly optional?: boolean
+  /** Takes all that follow; the last one only. */
+  readonly repeat?: boolean
   /** Completed with live session ids. */
   readonly session?: boolean
   readonly choices?: readonly string[]
@@ -32,6 +34,8 @@ export interface Flag {
 /** Parsed arguments and flags of one call. */
 export interface Input {
   argument(name: string): string | undefined
+  /** Everything an argument that repeats was given. */
+  arguments(name: string): readonly string[]
   has(flag: string): boolean
   /** Last value of a flag. */
   value(flag: string): string | undefined

@@ -15,6 +15,8 @@ export const MAX_READ_LINES = 1_000
 export const SCREEN_MAX_ROWS = 200
 export const SCREEN_MAX_COLS = 500
 export const MAX_WAIT_MS = 8_000
+/** Sessions one session.wait_turn may name (contract/environment.md §4). */
+export const MAX_TURN_TARGETS = 32
 /** session.wait_turn (contract/methods.md): default and ceiling of its timeout. */
 export const TURN_WAIT_DEFAULT_MS = 300_000
 export const TURN_WAIT_CEILING_MS = 1_800_000

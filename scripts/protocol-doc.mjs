@@ -5,12 +5,13 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const names = ['system', 'sessions', 'packages']
+const names = ['system', 'sessions', 'packages', 'detection', 'notifications']
 const bundled = await build({
   absWorkingDir: root,
   stdin: {
     contents: `${names.map((n) => `export { default as ${n} } from './plugins/${n}/contract.ts'`).join('\n')}
 export * as types from './plugins/sessions/types.ts'
+export * as inbox from './plugins/notifications/types.ts'
 export * as scalars from './protocol/scalars.ts'
 export { coreFaults } from './protocol/fault.ts'
 export * as version from './protocol/version.ts'`,
@@ -27,7 +28,7 @@ const loaded = await import(`data:text/javascript;base64,${Buffer.from(source).t
 
 /** Shared schemas by name: printed once below, named everywhere else. */
 const named = new Map(
-  Object.entries({ ...loaded.scalars, ...loaded.types }).flatMap(([name, it]) =>
+  Object.entries({ ...loaded.scalars, ...loaded.types, ...loaded.inbox }).flatMap(([name, it]) =>
     /^[A-Z][a-z]/.test(name) && it?.kind === 'schema' ? [[it, name]] : [],
   ),
 )

@@ -21,7 +21,7 @@ const MAX_PALETTE_QUERIES = 256
 
 // The last alternative of the CSI group is XTSMGRAPHICS; a `m` or `t` that is no query must not match: SGR is everywhere.
 const QUERY_TAIL =
-  /\x1b(?:\[(?:[>=?]?[\d;]*[cn]|\?u|\??[\d;]*\$p|>[\d;]*q|\?4m|1[4689]t|\?[\d;]*S)|\](?:1[012]|4|52);[^\x1b\x07]*\?|P[$+]q)/
+  /\x1b(?:\[(?:[>=?]?[\d;]*[cn]|\?u|\??[\d;]*\$p|>[\d;]*q|\?4m|1[4689]t|\?[\d;]*S)|\](?:1[012]|4|52|7501);[^\x1b\x07]*\?|P[$+]q)/
 /** An asker stops and waits, so its query lies at the end of a short read. */
 const TAIL_BYTES = 512
 

@@ -10,6 +10,7 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../kernel/clock.ts'
 import { encodeFrameHead, type FrameHeader } from '../protocol/worker/frames.ts'
 import type { ChildExit, StreamCloseReason, WorkerError } from '../protocol/worker/messages.ts'
+import { STATE_OSC } from './evidence.ts'
 import { Outlet } from './outlet.ts'
 import type { InputQueue } from './input.ts'
 import type { QueryDesk } from './queries.ts'
@@ -19,6 +20,7 @@ import type { ScreenTerminal } from './terminal.ts'
 
 /** What a follower of an ended session gets to read its last bytes. */
 const LAST_BYTES_MS = 5_000
+const STATE_REPLY = `osc:${STATE_OSC}`
 
 export interface Size {
   columns: number
@@ -256,6 +258,7 @@ export class Client {
   }
 
   #admit(kind: string, reply: string, mayBeKey: boolean): boolean {
+    if (kind === STATE_REPLY) return false // the worker has answered that question itself
     // The terminal may not have seen the query yet that this answers.
     this.#host.terminal.settleNow()
     const admitted = this.#host.desk.admit(this, kind, mayBeKey)

@@ -6,11 +6,13 @@ import type { Socket } from 'node:net'
 import type { Clock } from '../kernel/clock.ts'
 import { FrameDecoder, type Frame } from '../protocol/worker/frames.ts'
 import { MAX_LINE_BYTES } from '../protocol/limits.ts'
+import { LineSplitter, LineTooLong } from '../protocol/lines.ts'
 import type { Admission } from './admission.ts'
 
 /** Requests that carry no payload stay far below this. */
 export const SHORT_LINE_BYTES = 65_536
-const LF = 0x0a
+/** Answers and events a peer may leave unread: over it, it is not one that will read them. A snapshot takes up to 1 MiB. */
+const MAX_UNREAD_BYTES = 8_388_608
 /** Time for the first whole line or frame. */
 const OPENING_MS = 10_000
 /** Time a refused peer has to read why. */
@@ -36,8 +38,9 @@ export class Connection {
   readonly #admission: Admission
   #deadline: Disposable | undefined
   #mode: 'unknown' | 'lines' | 'frames' | 'raw' | 'refused' = 'unknown'
-  #chunks: Buffer[] = []
-  #pending = 0
+  readonly #splitter = new LineSplitter(MAX_LINE_BYTES)
+  /** Unfinished bytes that admission holds for this connection. */
+  #held = 0
   #decoder: FrameDecoder | undefined
   #raw: ((bytes: Buffer) => void) | undefined
 
@@ -62,8 +65,14 @@ export class Connection {
     this.sendJson(JSON.stringify(message))
   }
 
+  /** A peer that does not read its answers is not read either, and closed when what it is owed grows all the same. */
   sendJson(json: string): void {
-    if (this.socket.writable) this.socket.write(`${json}\n`)
+    const { socket } = this
+    if (!socket.writable || socket.write(`${json}\n`)) return
+    if (socket.writableLength > MAX_UNREAD_BYTES) return void socket.destroy()
+    if (socket.isPaused() || this.#mode !== 'lines') return
+    socket.pause()
+    socket.once('drain', () => socket.resume())
   }
 
   /** Nothing more is read; what was written still goes out. */
@@ -83,9 +92,9 @@ export class Connection {
   }
 
   #dropUnfinished(): void {
-    this.#admission.release(this.#pending)
-    this.#chunks = []
-    this.#pending = 0
+    this.#splitter.rest()
+    this.#admission.release(this.#held)
+    this.#held = 0
   }
 
   #take(bytes: Buffer): void {
@@ -109,36 +118,41 @@ export class Connection {
   }
 
   #lines(bytes: Buffer): void {
-    let rest = bytes
+    this.#splitter.push(bytes)
     while (this.#mode === 'lines') {
-      const end = rest.indexOf(LF)
-      if (this.#pending + (end === -1 ? rest.length : end) > MAX_LINE_BYTES) {
-        this.#host.badLine(`a line over ${MAX_LINE_BYTES} bytes`)
-        return this.refuse()
-      }
-      if (end === -1) {
-        if (rest.length === 0) return
-        if (!this.#admission.hold(rest.length)) {
-          this.#host.badLine('too many unfinished lines')
-          return this.refuse()
-        }
-        this.#chunks.push(rest)
-        this.#pending += rest.length
-        return
-      }
-      const line =
-        this.#chunks.length === 0 ? rest.subarray(0, end) : Buffer.concat([...this.#chunks, rest.subarray(0, end)])
-      this.#dropUnfinished()
+      const line = this.#nextLine()
+      if (line === undefined) break
       this.#opened()
-      rest = rest.subarray(end + 1)
-      this.#line(line, rest)
+      this.#line(line)
+    }
+    if (this.#mode === 'lines') this.#holdUnfinished()
+  }
+
+  /** Undefined when there is no whole line, or none any more. */
+  #nextLine(): Uint8Array | undefined {
+    try {
+      return this.#splitter.next()
+    } catch (failure) {
+      if (!(failure instanceof LineTooLong)) throw failure
+      this.#host.badLine(`a line over ${MAX_LINE_BYTES} bytes`)
+      this.refuse()
+      return undefined
     }
   }
 
-  #line(line: Buffer, rest: Buffer): void {
+  #holdUnfinished(): void {
+    const pending = this.#splitter.pendingBytes
+    this.#admission.release(this.#held)
+    this.#held = this.#admission.hold(pending) ? pending : 0
+    if (this.#held === pending) return
+    this.#host.badLine('too many unfinished lines')
+    this.refuse()
+  }
+
+  #line(line: Uint8Array): void {
     let message: unknown
     try {
-      message = JSON.parse(line.toString('utf8'))
+      message = JSON.parse(Buffer.from(line.buffer, line.byteOffset, line.length).toString('utf8'))
     } catch {
       message = undefined
     }
@@ -150,7 +164,7 @@ export class Connection {
     const token = (message as { attach?: unknown }).attach
     if (keys.length === 1 && typeof token === 'string') {
       this.#mode = 'raw'
-      this.#raw = this.#host.raw(token, rest)
+      this.#raw = this.#host.raw(token, Buffer.from(this.#splitter.rest()))
       if (this.#raw === undefined) this.refuse()
       return
     }

@@ -1,10 +1,13 @@
 /**
  * The worker's log: the lines kernel/log.ts writes, into the same kind of file, without its library (pino costs a
  * worker's start 5 ms and its memory 1 MB). Nothing is opened before the first line, which most sessions
- * write at their end, and the file is not held open.
+ * write at their end, and the file is not held open. Two generations of one session may write at once: each line is
+ * written under the mutex of the family.
  */
 import * as fs from 'node:fs'
 import { dirname } from 'node:path'
+import { fileMutex } from '../platform/file-mutex.ts'
+import type { ProcessIdentity, Processes } from '../platform/processes.ts'
 import { RotatingFile } from '../platform/rotating-file.ts'
 import { SESSION_LOG_LIMITS } from '../protocol/worker/files.ts'
 
@@ -16,8 +19,19 @@ export interface WorkerLog {
   error(fields: Record<string, unknown>, message: string): void
 }
 
+export interface WorkerLogOptions {
+  /** <state>/logs/pohunek-session-<id>.jsonl */
+  file: string
+  /** In every line. */
+  bindings: Record<string, unknown>
+  processes: Processes
+  /** This process. */
+  self: ProcessIdentity
+}
+
 /** Callers never pass terminal bytes, prompts, environment values or tokens. A log that cannot be written ends nothing. */
-export function workerLog(file: string, bindings: Record<string, unknown>): WorkerLog {
+export function workerLog({ file, bindings, processes, self }: WorkerLogOptions): WorkerLog {
+  const exclusive = fileMutex(`${file}.lock`, { processes, self })
   const write = (level: keyof typeof LEVELS, fields: Record<string, unknown>, message: string): void => {
     const event = {
       level: LEVELS[level],
@@ -30,8 +44,10 @@ export function workerLog(file: string, bindings: Record<string, unknown>): Work
     }
     try {
       fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-      using family = new RotatingFile({ file, ...SESSION_LOG_LIMITS })
-      family.write(`${JSON.stringify(event)}\n`)
+      exclusive(() => {
+        using family = new RotatingFile({ file, ...SESSION_LOG_LIMITS })
+        family.write(`${JSON.stringify(event)}\n`)
+      })
     } catch {
       // a full disk, or a log that is somebody else's: the session goes on without
     }

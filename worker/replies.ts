@@ -172,7 +172,7 @@ function csiKind(prefix: string, params: string, intermediates: string, final: s
 function oscKind(body: string): string | undefined {
   const palette = /^4;(\d+);/.exec(body)?.[1]
   if (palette !== undefined) return `osc:4;${Number(palette)}`
-  const code = /^(10|11|12|52);/.exec(body)?.[1]
+  const code = /^(10|11|12|52|7501);/.exec(body)?.[1]
   return code === undefined ? undefined : `osc:${code}`
 }
 

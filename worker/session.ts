@@ -101,14 +101,12 @@ export class Session {
       clock,
       maxOutcomes: initialize.limits.write_dedup_entries,
     })
-    const desk: QueryDesk = new QueryDesk(
-      {
-        newestClient: () => this.clients.newest(),
-        foregroundGroup: () => processes.foregroundGroup(this.child.pid),
-        answer: (text) => this.input.replied(Buffer.from(text, 'latin1')),
-      },
-      clock,
-    )
+    const host = {
+      newestClient: () => this.clients.newest(),
+      foregroundGroup: () => processes.foregroundGroup(this.child.pid),
+      answer: (text: string) => this.input.replied(Buffer.from(text, 'latin1')),
+    }
+    const desk: QueryDesk = new QueryDesk(host, clock)
     this.terminal = new ScreenTerminal({
       ...this.#size,
       ring: this.ring,
@@ -117,6 +115,8 @@ export class Session {
       emulator: options.emulator,
       hooks: {
         asked: (kind, own) => desk.asked(kind, own),
+        answer: host.answer,
+        foregroundGroup: host.foregroundGroup,
         cwdReported: (cwd) => options.events.cwdReported(cwd),
         changed: () => options.events.terminalChanged(),
         hold: (on) => this.#hold(this.terminal, on),

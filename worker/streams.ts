@@ -1,10 +1,12 @@
 /** Data connections: a one-use token turns a fresh connection into an attach, follow or read stream. */
+import * as v from 'valibot'
 import type { Frame } from '../protocol/worker/frames.ts'
 import { encodeFrameHead } from '../protocol/worker/frames.ts'
-import type { WorkerError } from '../protocol/worker/messages.ts'
+import { Columns, RequestId, type WorkerError } from '../protocol/worker/messages.ts'
 import type { Client } from './clients.ts'
 import type { Connection } from './connection.ts'
 import { serveReading } from './observe.ts'
+import { WorkerFailure } from './failure.ts'
 import { fit } from './session.ts'
 import type { Worker } from './worker.ts'
 import type { Grant } from './tokens.ts'
@@ -13,6 +15,21 @@ const BAD_TOKEN: WorkerError = {
   code: 'invalid_data_token',
   message: 'the token is unknown, used or expired',
   retryable: false,
+}
+
+const Attach = v.optional(v.object({ dimensions: v.optional(Columns) }))
+
+/** Pure. The size an opening frame tells, undefined when it tells none, or why it cannot be one. */
+function toldSize(attach: unknown): { columns: number; rows: number } | WorkerFailure | undefined {
+  const parsed = v.safeParse(Attach, attach)
+  if (!parsed.success) return new WorkerFailure('invalid_request', `attach: ${parsed.issues[0].message}`)
+  const told = parsed.output?.dimensions
+  try {
+    return told && fit(told)
+  } catch (failure) {
+    if (failure instanceof WorkerFailure) return failure
+    throw failure
+  }
 }
 
 export class DataStream {
@@ -42,7 +59,7 @@ export class DataStream {
   frame(frame: Frame): void {
     const { header, payload } = frame
     if (!this.#opened) return this.#open(frame)
-    if (header.kind === 'input' && this.#client !== undefined) {
+    if (header.kind === 'input' && this.#client !== undefined && v.is(RequestId, header.write_id)) {
       this.#client.framedInput(header.write_id, Buffer.from(payload))
     } else if (header.kind === 'close') this.#client?.close('requested')
     else this.#refuse({ code: 'invalid_request', message: `unexpected frame ${header.kind}`, retryable: false })
@@ -72,11 +89,11 @@ export class DataStream {
       })
       return
     }
-    const told = header.attach?.dimensions
-    const size = told === undefined ? grant.size : fit(told)
+    const size = toldSize(header.attach)
+    if (size instanceof WorkerFailure) return this.#refuse(size.toBody())
     this.#client = session.clients.add(
       this.#connection.socket,
-      this.#options(grant.mode, { ...grant, ...(size && { size }) }),
+      this.#options(grant.mode, size === undefined ? grant : { ...grant, size }),
     )
   }
 

@@ -12,6 +12,7 @@ import type { OutputRing } from './ring.ts'
 import type { TerminalSnapshot } from '../protocol/worker/messages.ts'
 import { SCROLLBACK_ROWS, TERMINAL_MAX_CELLS } from '../protocol/limits.ts'
 import { Asking, endsInQuery, type Asked } from './asking.ts'
+import { Evidence, STATE_ANSWER } from './evidence.ts'
 import { StickyModes } from './modes.ts'
 import { repaint } from './repaint.ts'
 import { skippableTo } from './skip.ts'
@@ -43,6 +44,9 @@ const ESC = Buffer.from('\x1b')
 
 export interface TerminalHooks {
   asked: Asked
+  /** An answer no client has a part in. */
+  answer: (text: string) => void
+  foregroundGroup: () => number | undefined
   cwdReported: (cwd: string) => void
   /** New content was parsed. */
   changed: (watermark: number) => void
@@ -66,6 +70,7 @@ export class ScreenTerminal {
   readonly #emulator: Emulator
   readonly #modes: StickyModes
   readonly #asking: Asking
+  readonly #evidence: Evidence
   readonly #busyBytes: number
   readonly #pauseBytes: number
   readonly #resumeBytes: number
@@ -105,7 +110,14 @@ export class ScreenTerminal {
       alternateActive: () => buffers.active === buffers.alt,
       cwdReported: options.hooks.cwdReported,
     })
-    this.#emulator.onTitleChange((title) => (this.#modes.title = title.slice(0, 4_096)))
+    this.#evidence = new Evidence(this.#emulator.parser, options.clock, {
+      asked: () => options.hooks.answer(STATE_ANSWER),
+      foregroundGroup: options.hooks.foregroundGroup,
+    })
+    this.#emulator.onTitleChange((title) => {
+      this.#modes.title = title.slice(0, 4_096)
+      this.#evidence.titleSet(this.#modes.title)
+    })
     this.#asking = new Asking(this.#emulator, this.#modes, options.hooks.asked)
   }
 
@@ -198,7 +210,11 @@ export class ScreenTerminal {
 
   /** The picture as it is parsed now; call `settled` first. */
   snapshot(): TerminalSnapshot {
-    return { watermark: this.#parsed, ...visibleScreen(this.#emulator.core, this.#modes) }
+    return {
+      watermark: this.#parsed,
+      ...visibleScreen(this.#emulator.core, this.#modes),
+      evidence: this.#evidence.snapshot(),
+    }
   }
 
   /** The same as JSON; a screen that did not change since the last one costs nothing. */
@@ -285,6 +301,7 @@ export class ScreenTerminal {
       this.#emulator.core._inputHandler._utf8Decoder.clear()
       this.#parsed = to
       this.#json = undefined
+      this.#evidence.outputParsed()
     }
     return this.#parsed
   }
@@ -301,6 +318,7 @@ export class ScreenTerminal {
         continue
       }
       this.#parsed += view.length
+      this.#evidence.outputParsed()
       try {
         input.parse(view)
       } catch (failure) {

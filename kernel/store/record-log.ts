@@ -37,6 +37,8 @@ export interface StoreOptions {
   migrations: Migrations
   clock: Clock
   log: Log
+  /** Dead lines a log has at least before it is compacted; asked each time. Default: 1000. */
+  minDeadLines?: () => number
 }
 
 export interface RecordStore extends RecordTables {
@@ -72,7 +74,8 @@ class RecordLog implements RecordStore {
   #commit: GroupCommit | undefined
   #phase: 'declaring' | 'loaded' | 'closed' = 'declaring'
   #lines = 0
-  #compactAboveDead = MIN_DEAD_LINES
+  /** Set after a compaction that failed. */
+  #compactAboveDead = 0
   #compaction: CompactionRun | undefined
   #compacting: Promise<void> | undefined
 
@@ -113,6 +116,10 @@ class RecordLog implements RecordStore {
 
   get deadLines(): number {
     return this.#lines - this.#live()
+  }
+
+  get #minDeadLines(): number {
+    return this.#options.minDeadLines?.() ?? MIN_DEAD_LINES
   }
 
   async load(): Promise<void> {
@@ -283,7 +290,7 @@ class RecordLog implements RecordStore {
   #compactIfDue(): void {
     const { deadLines } = this
     if (this.#compacting !== undefined || this.#phase === 'closed') return
-    if (deadLines <= Math.max(this.#compactAboveDead, this.#live())) return
+    if (deadLines <= Math.max(this.#compactAboveDead, this.#minDeadLines, this.#live())) return
     this.#compacting = this.#compact(deadLines).finally(() => (this.#compacting = undefined))
   }
 
@@ -299,14 +306,14 @@ class RecordLog implements RecordStore {
       )
       if (lines === undefined) return
       this.#lines = lines
-      this.#compactAboveDead = MIN_DEAD_LINES
+      this.#compactAboveDead = 0
       log.info(
         { file: path, lines, removed: deadLines, ms: Math.round(clock.monotonic() - began) },
         'the record log is compacted',
       )
     } catch (failure) {
       // The old log goes on. Tried again when as many dead lines more have come: not on each change of a full disk.
-      this.#compactAboveDead = this.deadLines + MIN_DEAD_LINES
+      this.#compactAboveDead = this.deadLines + this.#minDeadLines
       log.warn({ file: path, problem: (failure as Error).message }, 'the record log could not be compacted')
     } finally {
       this.#compaction = undefined

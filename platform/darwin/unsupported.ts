@@ -13,6 +13,7 @@ export const unsupportedProcesses: Processes = {
   isRunning: fact,
   argv: fact,
   cwd: fact,
+  program: fact,
   foregroundGroup: fact,
   membersOf: fact,
   descendantsOf: fact,

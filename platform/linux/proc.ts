@@ -1,5 +1,5 @@
 /** Reading /proc. Absent, gone and unreadable all answer undefined: a process may end between any two reads. */
-import { readFileSync, readdirSync } from 'node:fs'
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs'
 
 export interface Stat {
   command: string
@@ -14,6 +14,10 @@ export interface Stat {
   startIdentity: string
   /** Its end has begun: it runs no more code, although it is no zombie yet. Its memory, and with it argv, may be gone. */
   exiting?: true
+  /** Threads, when there are more than one. */
+  threads?: number
+  /** Its first thread has ended, others run on: a zombie by its state, a running process by what it does. */
+  headless?: true
 }
 
 const PF_EXITING = 0x4
@@ -29,6 +33,7 @@ export function parseStat(text: string): Stat | undefined {
     .split(' ')
   const startIdentity = rest[13] // field 22; `rest` starts at field 9
   const flags = Number(rest[0]) // field 9
+  const threads = Number(rest[11]) // field 20
   if (state === undefined || foreground === undefined || startIdentity === undefined || !/^\d+$/.test(startIdentity))
     return undefined
   return {
@@ -40,17 +45,46 @@ export function parseStat(text: string): Stat | undefined {
     foreground: Number(foreground),
     startIdentity,
     ...((flags & PF_EXITING) === 0 ? {} : { exiting: true }),
+    ...(threads > 1 ? { threads } : {}),
   }
 }
 
 export function readStat(pid: number): Stat | undefined {
   if (!Number.isInteger(pid) || pid <= 0) return undefined
   const text = attempt(() => readFileSync(`/proc/${pid}/stat`, 'latin1'))
-  return text === undefined ? undefined : parseStat(text)
+  const stat = text === undefined ? undefined : parseStat(text)
+  if (stat?.threads === undefined || isAlive(stat) || !threadsOf(pid).some((tid) => runsOn(pid, tid))) return stat
+  return { ...stat, headless: true }
 }
 
 export const isAlive = (stat: Stat): boolean =>
-  stat.exiting !== true && stat.state !== 'Z' && stat.state !== 'X' && stat.state !== 'x'
+  stat.headless === true || (stat.exiting !== true && stat.state !== 'Z' && stat.state !== 'X' && stat.state !== 'x')
+
+const threadsOf = (pid: number): number[] => (attempt(() => readdirSync(`/proc/${pid}/task`)) ?? []).map(Number)
+
+const SIGKILL_PENDING = 0x100n
+
+/** False for a thread that is ending with its process, which sends each of them a SIGKILL. */
+function runsOn(pid: number, tid: number): boolean {
+  const own = attempt(() => readFileSync(`/proc/${pid}/task/${tid}/stat`, 'latin1'))
+  const stat = own === undefined ? undefined : parseStat(own)
+  if (stat === undefined || !isAlive(stat)) return false
+  const status = attempt(() => readFileSync(`/proc/${pid}/task/${tid}/status`, 'latin1'))
+  const pending = status === undefined ? undefined : /^SigPnd:\s+([0-9a-f]+)/m.exec(status)?.[1]
+  return pending !== undefined && (BigInt(`0x${pending}`) & SIGKILL_PENDING) === 0n
+}
+
+/** The environment block; of a process without its first thread, that of another thread. Throws what the system refused. */
+export function readEnviron(pid: number): Buffer {
+  try {
+    const block = readFileSync(`/proc/${pid}/environ`)
+    if (block.length > 0) return block
+  } catch (failure) {
+    if ((failure as NodeJS.ErrnoException).code !== 'ESRCH') throw failure
+  }
+  const living = threadsOf(pid).find((tid) => tid !== pid && runsOn(pid, tid))
+  return readFileSync(living === undefined ? `/proc/${pid}/environ` : `/proc/${pid}/task/${living}/environ`)
+}
 
 /** All process ids now, in the order of /proc. */
 export function allPids(): number[] {
@@ -65,6 +99,20 @@ export function readArgv(pid: number): string[] | undefined {
   if (bytes === undefined || bytes.length === 0) return undefined
   const text = bytes.toString('utf8')
   return (text.endsWith('\0') ? text.slice(0, -1) : text).split('\0')
+}
+
+/**
+ * Short name, and where the kernel put the program and its stack: exec draws new places, whatever a program makes of its
+ * arguments or title. With the file beside them, for kernels that do not.
+ */
+export function readProgram(pid: number): { command: string; image: string } | undefined {
+  const text = attempt(() => readFileSync(`/proc/${pid}/stat`, 'latin1'))
+  const stat = text === undefined ? undefined : parseStat(text)
+  if (text === undefined || stat === undefined) return undefined
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ') // from field 3 on
+  // An update replaces the file of a program that runs; it is the same program still.
+  const file = attempt(() => readlinkSync(`/proc/${pid}/exe`))?.replace(/ \(deleted\)$/, '') ?? ''
+  return { command: stat.command, image: `${fields[23]}:${fields[25]}:${file}` } // fields 26 and 28
 }
 
 /** Real user id. Not the owner of /proc/<pid>, which is root for a process that may not be dumped. */

@@ -9,6 +9,8 @@ import {
   isAlive,
   readArgv,
   readEntry,
+  readEnviron,
+  readProgram,
   readStat,
   readUid,
   type Stat,
@@ -62,7 +64,7 @@ function lookInto(it: ProcessIdentity, entry: string): 'marked' | 'unmarked' | '
   for (let isSecond = false; ; isSecond = true) {
     let seen: 'marked' | 'unmarked' | 'withheld'
     try {
-      seen = hasEntry(readFileSync(`/proc/${it.pid}/environ`), entry) ? 'marked' : 'unmarked'
+      seen = hasEntry(readEnviron(it.pid), entry) ? 'marked' : 'unmarked'
     } catch (failure) {
       if (couldNotLook(failure)) throw failure
       if (errno(failure) !== 'EACCES' && errno(failure) !== 'EPERM') return 'gone' // ENOENT, ESRCH: it ended meanwhile
@@ -119,8 +121,9 @@ export const linuxProcesses: Processes = {
   isRunning,
   argv: readArgv,
   cwd: (pid) => attempt(() => readlinkSync(`/proc/${pid}/cwd`)),
+  program: readProgram,
   variable(process, name) {
-    const value = attempt(() => readEntry(readFileSync(`/proc/${process.pid}/environ`), name))
+    const value = attempt(() => readEntry(readEnviron(process.pid), name))
     return identify(process.pid)?.startIdentity === process.startIdentity ? value : undefined
   },
   foregroundGroup(pid) {

@@ -54,9 +54,12 @@ export class SystemdManager implements Disposable {
     this.#options = options
   }
 
-  /** Calls a method of the manager and answers its return values. Throws ManagerUnavailable or ManagerRefusal. */
-  manager(member: string, signature = '', body: readonly unknown[] = []): Promise<unknown[]> {
-    return this.#call(PATH, MANAGER, member, signature, body)
+  /**
+   * Calls a method of the manager and answers its return values; `sent` runs once the question is on the bus. Throws
+   * ManagerUnavailable or ManagerRefusal.
+   */
+  manager(member: string, signature = '', body: readonly unknown[] = [], sent?: () => void): Promise<unknown[]> {
+    return this.#call(PATH, MANAGER, member, signature, body, sent)
   }
 
   /** One property of an object, unpacked. */
@@ -80,12 +83,12 @@ export class SystemdManager implements Disposable {
     }
   }
 
-  /** Calls a method that starts a job of the manager. */
-  async job(member: string, signature: string, body: readonly unknown[]): Promise<Job> {
+  /** Calls a method that starts a job of the manager; `sent` as for `manager`. */
+  async job(member: string, signature: string, body: readonly unknown[], sent?: () => void): Promise<Job> {
     const { lost } = await this.#connected()
     this.#asking++
     try {
-      const [path] = (await this.manager(member, signature, body)) as [string]
+      const [path] = (await this.manager(member, signature, body, sent)) as [string]
       // Heard from here on, before anything else is read from the bus: a short job may have ended already.
       const early = this.#early.get(path)
       const result =
@@ -139,15 +142,17 @@ export class SystemdManager implements Disposable {
     member: string,
     signature: string,
     body: readonly unknown[],
+    sent?: () => void,
   ): Promise<unknown[]> {
     const link = await this.#connected()
     return this.#send(
       link,
       new (dbus().Message)({ destination: NAME, path, interface: iface, member, signature, body: [...body] }),
+      sent,
     )
   }
 
-  async #send({ bus, lost }: Link, message: DBus.Message): Promise<unknown[]> {
+  async #send({ bus, lost }: Link, message: DBus.Message, sent?: () => void): Promise<unknown[]> {
     const { clock, callMs = CALL_MS } = this.#options
     lost.throwIfAborted()
     let timer: Disposable | undefined
@@ -163,6 +168,7 @@ export class SystemdManager implements Disposable {
           (reply) => resolve(reply?.body ?? []),
           (failure: unknown) => reject(translated(failure)),
         )
+        sent?.()
       })
     } finally {
       timer?.[Symbol.dispose]()

@@ -13,6 +13,7 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { WORKER_CONNECT_MS, WORKER_EXIT_TIMEOUT_MS } from '../../protocol/limits.ts'
 import { Fault, messageOf } from '../../protocol/fault.ts'
+import { crashPoint } from '../crash-points.ts'
 import { platformFaults } from '../faults.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, Supervisor, WorkerJob } from '../supervisor.ts'
@@ -125,13 +126,16 @@ export class SystemdSupervisor implements Supervisor {
     return this.#asking(async () => {
       const status = await this.#judge(job)
       if (status.state === 'absent' || status.state === 'mismatch') return status.state
+      crashPoint('unit.retire.before')
       // What ended in another boot has no unit in this one, and there may be no manager to ask.
       if (!this.#isOfEarlierBoot(job)) await this.#end(workerUnit(this.#options.namespace, job), graceMs)
       if (status.state === 'running' && this.#options.processes.isRunning(status.process)) {
         const problem = `worker process ${status.process.pid} does not end on SIGKILL`
         throw platformFaults.worker_operation_failed({ problem })
       }
+      crashPoint('unit.retire.ended')
       this.#files.remove(job)
+      crashPoint('unit.retire.after')
       return 'retired'
     })
   }
@@ -180,7 +184,10 @@ export class SystemdSupervisor implements Supervisor {
     const record = this.#files.begin(job, this.#options.processes.bootId()) // 2
     let started: Job
     try {
-      started = await systemd.job('StartTransientUnit', 'ssa(sv)a(sa(sv))', [name, 'fail', properties, []])
+      started = await systemd.job('StartTransientUnit', 'ssa(sv)a(sa(sv))', [name, 'fail', properties, []], () =>
+        crashPoint('unit.start.asked'),
+      )
+      crashPoint('unit.start.accepted')
     } catch (failure) {
       // Whether it arrived is not known when nobody answered; a unit that came of it is ours.
       if (failure instanceof ManagerUnavailable) await this.#undo(job, name)
@@ -192,11 +199,14 @@ export class SystemdSupervisor implements Supervisor {
     try {
       const result = await started.ended(readyMs, signal)
       if (result === 'late') throw platformFaults.worker_connect_failed({ waitedMs: readyMs, log })
+      crashPoint('unit.start.ended')
       if (result !== 'done') throw await this.#units.whyNotReady(job, readyMs, log)
       const found = await this.#units.read(job)
       if (found?.status.state === 'running') {
         const { process } = found.status
+        crashPoint('unit.start.identified')
         this.#files.write({ ...record, pid: process.pid, start_identity: process.startIdentity })
+        crashPoint('unit.start.after')
         return process
       }
       if (found?.status.state === 'mismatch')
@@ -222,10 +232,13 @@ export class SystemdSupervisor implements Supervisor {
   /** Ends what came of a failed start. What cannot be done now, because the manager is away, the next listing finds. */
   async #undo(job: WorkerJob, name: string): Promise<void> {
     try {
+      crashPoint('unit.undo.before')
       const found = await this.#units.read(job)
       // The unit is new and ours by its definition; its process may not yet have come as far as its own arguments.
       if (found !== undefined && definitionProblem(job, found.unit) === undefined) await this.#end(name, 0)
+      crashPoint('unit.undo.ended')
       this.#files.remove(job) // 3
+      crashPoint('unit.undo.after')
     } catch (failure) {
       if (!(failure instanceof ManagerUnavailable || failure instanceof ManagerRefusal)) throw failure
     }
@@ -235,13 +248,17 @@ export class SystemdSupervisor implements Supervisor {
   async #end(name: string, graceMs: number): Promise<void> {
     const systemd = this.#systemd
     try {
-      const stopped = await systemd.job('StopUnit', 'ss', [name, 'replace'])
+      const stopped = await systemd.job('StopUnit', 'ss', [name, 'replace'], () => crashPoint('unit.stop.asked'))
+      crashPoint('unit.stop.accepted')
       if (graceMs === 0 || (await stopped.ended(graceMs)) === 'late') {
-        await systemd.manager('KillUnit', 'ssi', [name, 'all', SIGKILL]).catch(ignoreRefusal)
+        const killed = systemd.manager('KillUnit', 'ssi', [name, 'all', SIGKILL], () => crashPoint('unit.kill.asked'))
+        await killed.catch(ignoreRefusal)
+        crashPoint('unit.kill.answered')
         if ((await stopped.ended(KILL_WAIT_MS)) === 'late')
           throw platformFaults.worker_operation_failed({ problem: `the unit ${name} does not end on SIGKILL` })
       }
-      await systemd.manager('ResetFailedUnit', 's', [name])
+      crashPoint('unit.stop.ended')
+      await systemd.manager('ResetFailedUnit', 's', [name], () => crashPoint('unit.reset.asked'))
     } catch (failure) {
       ignoreRefusal(failure)
     }

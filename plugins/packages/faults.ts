@@ -28,4 +28,16 @@ export const faults = catalogue({
     say: (d: { shell: string }) => `no login shell can be run (${d.shell})`,
     recover: 'set SHELL to an executable shell',
   },
+  agent_runtime_unsupported: {
+    class: 'runtime',
+    say: (d: { name: string; path: string; found: string; range: string }) =>
+      `${d.name} at ${d.path} ${d.found}; supported are releases in ${d.range}`,
+    recover: (d: { name: string; range: string }) => `install a release of ${d.name} in ${d.range}`,
+  },
+  package_descriptor_invalid: {
+    class: 'runtime',
+    say: (d: { file: string; key?: string; problem: string }) =>
+      `runtime descriptor ${d.file}${d.key === undefined ? '' : `, ${d.key}`}: ${d.problem}`,
+    recover: 'install pohunek again, or correct the file',
+  },
 })

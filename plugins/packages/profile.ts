@@ -1,17 +1,18 @@
 /** Host profiles: <config>/agents/<name>.toml (contract/environment.md §2). Reading is strict; nothing is guessed. */
-import { lstatSync } from 'node:fs'
+import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { parse, TomlError } from 'smol-toml'
 import * as v from 'valibot'
 import { readPrivate } from '../../kernel/secure-files.ts'
 import { Fault, messageOf } from '../../protocol/fault.ts'
 import { FILE_NAME, RUNTIME_ID } from '../../protocol/scalars.ts'
+import type { ManifestSource } from './api.ts'
+import { MAX_SUBMIT_DELAY_MS } from './descriptor.ts'
 import { faults } from './faults.ts'
+import { manifestSource, MAX_MANIFEST_BYTES } from './official.ts'
+import { readStrict } from './toml.ts'
 
 const MAX_PROFILE_BYTES = 65_536
 const MAX_ARGS = 256
-/** Between body and submit key; longer would hold the session's input for no reason. */
-const MAX_SUBMIT_DELAY_MS = 10_000
 
 const text = v.pipe(
   v.string(),
@@ -75,29 +76,9 @@ const isAbsent = (failure: unknown): boolean =>
 
 /** Pure. `file` is only named in faults. */
 export function parseProfile(bytes: Uint8Array, file: string): Profile {
-  let raw: unknown
-  try {
-    raw = parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-  } catch (failure) {
-    const problem =
-      failure instanceof TomlError ? `line ${failure.line}: ${failure.message.split('\n')[0]}` : 'is not UTF-8 text'
-    throw faults.invalid_profile({ file, problem }, failure)
-  }
-  const parsed = v.safeParse(Profile, raw)
-  if (!parsed.success) {
-    const [issue] = parsed.issues
-    const key = v.getDotPath(issue)
-    const problem =
-      issue.expected === 'never'
-        ? 'unknown key'
-        : issue.input === undefined
-          ? 'is missing'
-          : issue.type === 'strict_object' || issue.type === 'union'
-            ? 'has the wrong shape'
-            : withoutValue(issue.message)
-    throw faults.invalid_profile({ file, ...(key === null ? {} : { key }), problem })
-  }
-  const { package: pinned, digest } = parsed.output
+  const read = readStrict(Profile, bytes)
+  if (!('value' in read)) throw faults.invalid_profile({ file, ...read })
+  const { package: pinned, digest } = read.value
   if ((pinned === undefined) !== (digest === undefined)) {
     throw faults.invalid_profile({
       file,
@@ -105,8 +86,37 @@ export function parseProfile(bytes: Uint8Array, file: string): Profile {
       problem: 'package and digest belong together',
     })
   }
-  return parsed.output
+  return read.value
 }
 
-/** Validation messages may quote what was found; a profile may hold secrets. */
-const withoutValue = (message: string): string => message.replace(/ but received .*$/s, '')
+const MANIFESTS = 'manifests'
+
+/** The detection manifest a profile names. Throws invalid_profile naming the profile's file and the key. */
+export function readManifest(directory: string, manifest: string, profileFile: string): ManifestSource {
+  const file = join(directory, MANIFESTS, `${manifest}.toml`)
+  const refuse = (problem: string, cause?: unknown): never => {
+    throw faults.invalid_profile({ file: profileFile, key: 'manifest', problem: `${file}: ${problem}` }, cause)
+  }
+  try {
+    const bytes = readPrivate(file, MAX_MANIFEST_BYTES)
+    if (bytes === undefined) return refuse('is missing')
+    checkTree(join(directory, MANIFESTS))
+    return manifestSource(file, bytes)
+  } catch (failure) {
+    if (failure instanceof Fault && failure.code === 'invalid_profile') throw failure
+    return refuse(isAbsent(failure) ? 'is missing' : messageOf(failure), failure)
+  }
+}
+
+/** Names of the profiles in a directory, in their order; none when there is no such directory. */
+export function profileNames(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory)
+      .filter((it) => it.endsWith('.toml'))
+      .map((it) => it.slice(0, -'.toml'.length))
+      .filter((it) => FILE_NAME.test(it))
+      .sort()
+  } catch {
+    return []
+  }
+}

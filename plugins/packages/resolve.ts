@@ -1,56 +1,129 @@
 /** Who an agent name stands for: name guard, then host profile, then installed runtime, then nobody. */
 import { join } from 'node:path'
 import { FILE_NAME, RUNTIME_ID } from '../../protocol/scalars.ts'
-import type { LaunchPlan } from '../sessions/api.ts'
+import type { InputPlan, LaunchPlan } from '../sessions/api.ts'
+import { placeholders, SHELL_RUNTIME } from './descriptor-rules.ts'
+import type { RuntimeDescriptor } from './descriptor.ts'
 import { faults } from './faults.ts'
-import { readProfile, type Profile } from './profile.ts'
-import { isInstalled, SHELL_RUNTIME, shellLaunch, shellRules } from './runtimes.ts'
+import type { OfficialSet } from './official.ts'
+import { readManifest, readProfile, type Profile } from './profile.ts'
+import { shellProgram } from './runtimes.ts'
 
 export interface Agents {
   /** <config>/agents. */
   readonly directory: string
   readonly env: Readonly<Record<string, string | undefined>>
+  readonly official: OfficialSet
+  /** Submit delay the host sets for runtimes that let it; undefined: it sets none. */
+  readonly submitDelayMs: number | undefined
+}
+
+/** What an agent name starts. */
+export interface Agent {
+  readonly name: string
+  readonly descriptor: RuntimeDescriptor
+  readonly profile: Profile | undefined
+  /** Bare name or absolute path. */
+  readonly program: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly input: InputPlan
 }
 
 const MAX_NAME_BYTES = 128
 
 /**
- * Completes a launch plan; one whose name is unknown is answered as it came, and sessions refuse it. Throws invalid_name,
- * invalid_profile, runtime_not_installed, agent_binary_missing.
+ * The agent behind a name, undefined when nobody has it: sessions refuse that plan. Throws invalid_name, invalid_profile, runtime_not_installed,
+ * agent_binary_missing (the login shell cannot be run).
  */
-export function resolvePlan(plan: LaunchPlan, agents: Agents): LaunchPlan {
-  const { agent } = plan
-  if (!FILE_NAME.test(agent) || agent.length > MAX_NAME_BYTES) throw faults.invalid_name({ name: agent })
-  const profile = readProfile(agents.directory, agent)
-  if (profile !== undefined) return fromProfile(plan, profile, agents, join(agents.directory, `${agent}.toml`))
-  if (agent !== SHELL_RUNTIME) return plan
-  const { program, args, input, capabilities } = shellLaunch(agents.env)
-  return { ...plan, agentBase: SHELL_RUNTIME, program, args, input: { ...input }, capabilities }
-}
-
-function fromProfile(plan: LaunchPlan, profile: Profile, agents: Agents, file: string): LaunchPlan {
-  if (!isInstalled(profile.base)) throw faults.runtime_not_installed({ runtime: profile.base })
-  if (profile.package !== undefined)
-    throw faults.invalid_profile({ file, key: 'package', problem: `${profile.base} is built in and pins no package` })
-  const { bracketed_paste, submit_delay_ms } = profile.input_rules
-  const launch = profile.program === undefined ? shellLaunch(agents.env) : { program: profile.program, args: [] }
+export function resolveAgent(name: string, agents: Agents): Agent | undefined {
+  if (!FILE_NAME.test(name) || name.length > MAX_NAME_BYTES) throw faults.invalid_name({ name })
+  const profile = readProfile(agents.directory, name)
+  const base = profile?.base ?? name
+  const descriptor = agents.official.get(base)?.descriptor
+  if (descriptor === undefined) {
+    if (profile === undefined) return undefined
+    throw faults.runtime_not_installed({ runtime: base })
+  }
+  const file = join(agents.directory, `${name}.toml`)
+  if (profile !== undefined) checkProfile(profile, descriptor, { file, directory: agents.directory })
   return {
-    ...plan,
-    agentBase: profile.base,
-    program: launch.program,
-    args: profile.args ?? launch.args,
-    env: profile.env,
-    input: {
-      ...shellRules.input,
-      ...(bracketed_paste === undefined ? {} : { bracketedPaste: bracketed_paste }),
-      ...(submit_delay_ms === undefined ? {} : { submitDelayMs: submit_delay_ms }),
-    },
-    capabilities: shellRules.capabilities,
+    name,
+    descriptor,
+    profile,
+    ...launchOf(descriptor, profile, agents),
+    env: profile?.env ?? {},
+    input: inputOf(descriptor, profile, agents.submitDelayMs),
   }
 }
 
+/** A launch plan completed by the agent it names. */
+export function planOf(plan: LaunchPlan, { descriptor, profile, program, args, env, input }: Agent): LaunchPlan {
+  return {
+    ...plan,
+    agentBase: descriptor.runtime.id,
+    program,
+    args,
+    env,
+    input: { ...input },
+    promptArg: descriptor.runtime.promptArg && profile === undefined,
+    capabilities: { resume: false, fork: false },
+  }
+}
+
+/** Arguments of the base belong to its own program; only those of the login shell mean nothing to another one. */
+function launchOf(
+  { runtime }: RuntimeDescriptor,
+  profile: Profile | undefined,
+  { env }: Agents,
+): Pick<Agent, 'program' | 'args'> {
+  const isShell = runtime.id === SHELL_RUNTIME
+  const inherited = isShell && profile?.program !== undefined ? [] : runtime.args
+  return {
+    program: profile?.program ?? (isShell ? shellProgram(env) : runtime.program),
+    args: profile?.args ?? inherited,
+  }
+}
+
+function inputOf(
+  { input, submitDelayConfigurable }: RuntimeDescriptor,
+  profile: Profile | undefined,
+  hostDelayMs: number | undefined,
+): InputPlan {
+  const { bracketed_paste, submit_delay_ms } = profile?.input_rules ?? {}
+  const ownDelayMs = (submitDelayConfigurable ? hostDelayMs : undefined) ?? input.submitDelayMs
+  return {
+    ...input,
+    bracketedPaste: bracketed_paste ?? input.bracketedPaste,
+    submitDelayMs: submit_delay_ms ?? ownDelayMs,
+  }
+}
+
+function checkProfile(
+  { resume, manifest, package: pinned }: Profile,
+  { runtime, nativeReference, fork }: RuntimeDescriptor,
+  { file, directory }: { file: string; directory: string },
+): void {
+  const refuse = (key: string, problem: string): never => {
+    throw faults.invalid_profile({ file, key, problem })
+  }
+  if (pinned !== undefined) refuse('package', `${runtime.id} is built in and pins no package`)
+  if (manifest !== undefined) readManifest(directory, manifest, file)
+  if (resume === undefined) return
+  if (nativeReference.strategy === 'assigned')
+    refuse('resume', `${runtime.id} assigns its references itself, a profile cannot change how it is resumed`)
+  if ('resumable' in resume) return
+  const { args, fork_args } = resume
+  const broken = placeholders('resume.args', args, ['{reference}'])
+  if (broken !== undefined) refuse('resume.args', broken.problem)
+  if (fork_args === undefined) return
+  if (!fork.supported) refuse('resume.fork_args', `${runtime.id} cannot be forked`)
+  const brokenFork = placeholders('resume.fork_args', fork_args, ['{reference}'])
+  if (brokenFork !== undefined) refuse('resume.fork_args', brokenFork.problem)
+}
+
 /** Throws for a label no enabled runtime serves: what it needs to be changed safely is not known. */
-export function requireRuntime(label: string): void {
+export function requireRuntime(label: string, official: OfficialSet): void {
   if (!RUNTIME_ID.test(label)) throw faults.agent_kind_unsupported({ label })
-  if (!isInstalled(label)) throw faults.runtime_not_installed({ runtime: label })
+  if (official.get(label) === undefined) throw faults.runtime_not_installed({ runtime: label })
 }

@@ -1,40 +1,38 @@
-/** Runtimes of this build. Only the login shell is built in; every other one arrives as an installed package. */
+/** The one runtime that is compiled in: the user's login shell, with or without the files of the others. */
 import { loginShell } from '../../platform/login-shell.ts'
+import { SHELL_RUNTIME } from './descriptor-rules.ts'
+import type { RuntimeDescriptor } from './descriptor.ts'
 import { faults } from './faults.ts'
 
-export const SHELL_RUNTIME = 'shell'
-
-export interface RuntimeLaunch {
-  readonly program: string
-  readonly args: readonly string[]
-  readonly input: {
-    readonly bracketedPaste: boolean
-    readonly submitDelayMs: number
-    readonly textPolicy: 'unrestricted'
-    readonly ready: 'grace'
-    readonly composer: 'none'
-    readonly whileWorking: 'queue'
-  }
-  readonly capabilities: { readonly resume: boolean; readonly fork: boolean }
-}
-
-export const isInstalled = (id: string): boolean => id === SHELL_RUNTIME
-
-/** The user's shell as a login shell. Throws agent_binary_missing when it cannot be run. */
-export function shellLaunch(env: Readonly<Record<string, string | undefined>>): RuntimeLaunch {
-  const { shell, problem } = loginShell(env)
-  if (problem !== undefined) throw faults.agent_binary_missing({ shell: `${shell}: ${problem}` })
-  return { program: shell, args: ['-l'], ...shellRules }
-}
-
-export const shellRules = {
+/** What runtime-packages/shell says: a shell can be started whatever became of the files. */
+export const shellDescriptor: RuntimeDescriptor = {
+  package: { id: 'pohunek.runtime.shell', version: '1.0.0' },
+  runtime: {
+    id: SHELL_RUNTIME,
+    name: 'Shell',
+    program: '$SHELL',
+    args: ['-l'],
+    promptArg: false,
+    detectManifest: 'detect.toml',
+  },
   input: {
     bracketedPaste: false,
     submitDelayMs: 0,
-    textPolicy: 'unrestricted',
     ready: 'grace',
+    textPolicy: 'unrestricted',
     composer: 'none',
     whileWorking: 'queue',
   },
-  capabilities: { resume: false, fork: false },
-} as const
+  submitDelayConfigurable: false,
+  resume: { supported: false },
+  fork: { supported: false },
+  nativeReference: { strategy: 'none' },
+  reports: {},
+}
+
+/** The user's shell. Throws agent_binary_missing when it cannot be run. */
+export function shellProgram(env: Readonly<Record<string, string | undefined>>): string {
+  const { shell, problem } = loginShell(env)
+  if (problem !== undefined) throw faults.agent_binary_missing({ shell: `${shell}: ${problem}` })
+  return shell
+}

@@ -20,6 +20,14 @@ export interface InputPlan {
   whileWorking: 'queue' | 'steer' | 'refuse'
 }
 
+/** Where a program stands. */
+export interface FoundProgram {
+  /** Absolute. */
+  readonly path: string
+  /** PATH the program was found by when it was not the daemon's: what it starts itself is found by the same one. */
+  readonly searchPath?: string
+}
+
 /** Where the caller wants it to run; the worktrees plugin takes what it serves and deletes it, the rest is refused. */
 export interface LaunchTarget {
   project?: string
@@ -55,6 +63,8 @@ export interface LaunchPlan {
   target: LaunchTarget
   /** Frozen on the session for clients. */
   capabilities: { resume: boolean; fork: boolean }
+  /** Told where the program was found, before anything is recorded or spawned; a Fault refuses the launch. */
+  verify?: (program: FoundProgram) => Promise<void>
 }
 
 /** A launch whose record is durable and whose program is not started; a tap may still make what it needs. */
@@ -129,6 +139,15 @@ export interface ActivityReader {
   accepted(id: string): void
 }
 
+export interface Progress {
+  /** End of the output. */
+  readonly outputOffset: number
+  /** Offset up to which the picture is true. */
+  readonly watermark: number
+  /** Wall time this daemon last saw output, milliseconds; undefined while it saw none. */
+  readonly outputAtMs: number | undefined
+}
+
 export interface SessionService {
   readonly hooks: SessionHooks
   get(id: string): SessionInfo | undefined
@@ -147,15 +166,32 @@ export interface SessionService {
    */
   watch(id: string, changed: () => void): Disposable
   /** Shows what a plugin observed; told as session_updated unless `quiet`, stored behind. No-op for an unknown id. */
-  show(id: string, fields: SessionContext & { activity?: AgentActivity | undefined }, quiet?: 'quiet'): void
+  show(
+    id: string,
+    fields: SessionContext & { activity?: AgentActivity | undefined; state_source?: StateSource },
+    quiet?: 'quiet',
+  ): void
   /** As `show`, durable before it is visible. Throws session_not_found, session_store_failed. */
   record(id: string, fields: SessionContext): Promise<void>
-  /** A place among the calls that wait. Throws session_waiter_limit_reached, session_not_found. Disposing gives it back. */
-  waiter(id: string): Disposable
+  /**
+   * How far output and picture of a session are known to have come; undefined while its worker is not connected. Never
+   * ahead of the worker, and behind it for a moment only: a change is told by `watch`.
+   */
+  progress(id: string): Progress | undefined
+  /**
+   * A place among the calls that wait, for one session or, without an id, for several. Throws
+   * session_waiter_limit_reached, session_not_found. Disposing gives it back.
+   */
+  waiter(id?: string): Disposable
   /** As session.remove. Throws what that throws. */
   remove(id: string): Promise<SessionRemoveResult>
+  /** Where a launch without a caller's PATH would find a program. Throws agent_binary_missing. */
+  findProgram(program: string): Promise<FoundProgram>
   /** At most one provider. */
   provideActivity(reader: ActivityReader): Disposable
 }
 
 export const Sessions = token<SessionService>('sessions')
+
+/** For plugins that admit input or end waits on behalf of sessions. */
+export { faults as sessionFaults } from './faults.ts'

@@ -62,6 +62,7 @@ const ending = [
 const launch = [
   { code: 'invalid_profile', class: 'runtime' },
   { code: 'runtime_not_installed', class: 'runtime' },
+  { code: 'agent_runtime_unsupported', class: 'runtime' },
   { code: 'worker_exited_before_ready', class: 'runtime' },
   { code: 'worker_connect_failed', class: 'runtime' },
   { code: 'worker_manager_unavailable', class: 'runtime' },

@@ -11,12 +11,13 @@ import { coreFaults, Fault, messageOf } from '../../protocol/fault.ts'
 import { HOOK_PROTOCOL_VERSION, type Initialize, type ResponseOf } from '../../protocol/worker/messages.ts'
 import { WORKER_INITIALIZE_MS, WRITE_DEDUP_ENTRIES } from '../../protocol/limits.ts'
 import { PROTOCOL_VERSION } from '../../protocol/version.ts'
+import { utf8Bytes } from '../../protocol/scalars.ts'
 import { environmentProblem } from '../../protocol/worker/environment.ts'
-import type { LaunchPlan, Preparation } from './api.ts'
+import type { FoundProgram, LaunchPlan, Preparation } from './api.ts'
 import { faults } from './faults.ts'
 import type { Host } from './host.ts'
 import { baseEnvironment, profileEnvironment, type Environment } from './launch-env.ts'
-import { findProgram, type FoundProgram } from './program.ts'
+import { findProgram } from './program.ts'
 import type { SessionRecord } from './record.ts'
 import { finishRemoval } from './remove.ts'
 import { absoluteCwd, changedMetadata, displayName, terminalSize, withoutWorktrees, type Size } from './request.ts'
@@ -42,9 +43,12 @@ export interface NewSession {
   readonly input?: string
 }
 
-/** A first prompt that is typed and not passed as an argument. */
-const typesPrompt = (plan: Pick<LaunchPlan, 'promptArg'>, input: string | undefined): boolean =>
-  input !== undefined && !plan.promptArg
+/** Of one argument on Linux, its end included (MAX_ARG_STRLEN). */
+const MAX_ARGUMENT_BYTES = 131_071
+
+/** A first prompt that is an argument; one that a program takes for an option or a file, or is too long, is typed. */
+const passesPrompt = ({ promptArg }: Pick<LaunchPlan, 'promptArg'>, input: string): boolean =>
+  promptArg && !/^($|[-@])/.test(input) && utf8Bytes(input) <= MAX_ARGUMENT_BYTES
 
 /** Everything that is known before a worker is taken. */
 interface Launch {
@@ -56,6 +60,8 @@ interface Launch {
   readonly program: FoundProgram
   /** Typed into the terminal once the program is ready. */
   readonly prompt: string | undefined
+  /** The prompt as last argument: given to the worker alone, no record holds it. */
+  readonly passed: readonly string[]
 }
 
 /** The created session, already told. Throws what contract/methods.md lists for session.new; then nothing is left. */
@@ -100,9 +106,12 @@ async function check(host: Host, params: NewSession): Promise<Launch> {
   const cwd = plan.cwd ?? host.kernel.paths.home
   await checkDirectory(cwd)
   const program = await findProgram(plan.program, host.programs, params.search_path)
-  const prompt = typesPrompt(plan, params.input) ? params.input : undefined
-  const passed = params.input !== undefined && plan.promptArg ? [params.input] : []
-  return { plan: { ...plan, args: [...plan.args, ...passed] }, size, name, metadata, cwd, program, prompt }
+  await plan.verify?.(program)
+  const { input } = params
+  const launch = { plan, size, name, metadata, cwd, program }
+  return input !== undefined && passesPrompt(plan, input)
+    ? { ...launch, prompt: undefined, passed: [input] }
+    : { ...launch, prompt: input, passed: [] }
 }
 
 async function planned(host: Host, params: NewSession, cwd: string | undefined): Promise<Launch['plan']> {
@@ -247,7 +256,7 @@ async function initialize(
     expected_worker_id: spare.link.negotiated.worker_id,
     launch: { agent: launch.plan.agent, agent_base: launch.plan.agentBase },
     executable: launch.program.path,
-    arguments: [...launch.plan.args],
+    arguments: [...launch.plan.args, ...launch.passed],
     cwd: launch.cwd,
     dimensions: { columns: launch.size.cols, rows: launch.size.rows },
     environment: { ...env.profile },

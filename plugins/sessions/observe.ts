@@ -104,21 +104,21 @@ export interface OutputRequest {
 export class Waiters {
   #all = 0
 
-  /** Throws session_waiter_limit_reached. Disposing the answer gives the place back. */
-  enter(session: Session): Disposable {
-    if (session.waiters >= MAX_WAITERS_PER_SESSION)
+  /** For one session, or for several at once. Throws session_waiter_limit_reached. Disposing the answer gives the place back. */
+  enter(session: Session | undefined): Disposable {
+    if (session !== undefined && session.waiters >= MAX_WAITERS_PER_SESSION)
       throw faults.session_waiter_limit_reached({ scope: 'of this session', max: MAX_WAITERS_PER_SESSION })
     if (this.#all >= MAX_WAITERS)
       throw faults.session_waiter_limit_reached({ scope: 'of this daemon', max: MAX_WAITERS })
     this.#all++
-    session.waiters++
+    if (session !== undefined) session.waiters++
     let held = true
     return {
       [Symbol.dispose]: () => {
         if (!held) return
         held = false
         this.#all--
-        session.waiters--
+        if (session !== undefined) session.waiters--
       },
     }
   }

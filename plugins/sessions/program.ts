@@ -2,6 +2,7 @@
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
+import type { FoundProgram } from './api.ts'
 import { faults } from './faults.ts'
 import type { LoginPath } from './login-path.ts'
 
@@ -11,13 +12,6 @@ export interface ProgramSearch {
   /** PATH of the daemon. */
   readonly path: string | undefined
   readonly login: LoginPath
-}
-
-export interface FoundProgram {
-  /** Absolute. */
-  readonly path: string
-  /** PATH the program was found by when it was not the daemon's: what it starts itself is found by the same one. */
-  readonly searchPath?: string
 }
 
 /** Where `program` is. Throws agent_binary_missing naming where it was looked for. */

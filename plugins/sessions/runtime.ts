@@ -33,7 +33,11 @@ export function connectSession(host: Host, session: Session, link: WorkerLink, s
 function take(host: Host, session: Session, event: WorkerEvent, examine: Examine): void {
   switch (event.type) {
     case 'output_advanced':
+      session.progress.outputOffset = event.next_offset
+      session.progress.outputAtMs = host.kernel.clock.now()
+      return session.changed()
     case 'terminal_changed':
+      session.progress.watermark = event.watermark
       return session.changed()
     case 'child_exited':
       return programEnded(host, session, event.exit)
@@ -181,6 +185,7 @@ function connectionLost(host: Host, session: Session, examine: Examine): void {
 /** What an inspected worker adds to the record: size, directory, process. */
 export function importSnapshot(host: Host, session: Session, snapshot: InspectSnapshot): void {
   const now = new Date(host.kernel.clock.now()).toISOString()
+  session.progress.outputOffset = Math.max(session.progress.outputOffset, snapshot.next_offset)
   host.registry.observe(session, (it) => {
     const child = snapshot.child_process
     const size = snapshot.dimensions

@@ -3,6 +3,7 @@ import type { ActivityReader, SessionService } from './api.ts'
 import type { Host } from './host.ts'
 import { inputPlanOf, withFields } from './input-rules.ts'
 import { snapshotOf } from './observe.ts'
+import { findProgram } from './program.ts'
 import type { Session } from './session.ts'
 import type { Examine } from './runtime.ts'
 import type { SessionRemoveResult } from './types.ts'
@@ -49,8 +50,13 @@ export function sessionService(host: Host, examine: Examine): SessionService {
         await registry.commit(session, (it) => ({ ...it, info: withFields(it.info, fields) }), 'session_updated')
       })
     },
-    waiter: (id) => host.waiters.enter(registry.get(id)),
+    progress: (id) => {
+      const session = registry.find(id)
+      return session?.link?.alive === true ? { ...session.progress } : undefined
+    },
+    waiter: (id) => host.waiters.enter(id === undefined ? undefined : registry.get(id)),
     remove: (id): Promise<SessionRemoveResult> => removeAndAnswer(host, examine, registry.get(id), false),
+    findProgram: (program) => findProgram(program, host.programs, undefined),
     provideActivity: (reader: ActivityReader) => {
       if (host.activity !== undefined) throw new Error('activity is already provided')
       host.activity = reader

@@ -33,6 +33,8 @@ export class Session {
   #linkScope: Scope | undefined
   /** Of the last resize sent on this connection. */
   resizeSequence = 0
+  /** What its worker last told; see Progress in api.ts. */
+  readonly progress = { outputOffset: 0, watermark: 0, outputAtMs: undefined as number | undefined }
   /** Calls waiting for output of this session. */
   waiters = 0
   readonly #watchers = new Set<() => void>()

@@ -58,37 +58,64 @@ export function encodeFrameHead(header: FrameHeader, payloadBytes: number): Uint
   return head
 }
 
-/** Incremental decoder. `push` answers the complete frames; it throws RangeError on an oversized or undecodable one. */
+const LENGTH_BYTES = 4
+/** Smallest buffer for a frame that arrives in pieces; it doubles from there. */
+const FIRST_BUFFER_BYTES = 4_096
+
+/**
+ * Incremental decoder. `push` answers the complete frames; it throws RangeError on an oversized or undecodable one.
+ * A byte is copied a bounded number of times on average, whatever the sizes of the chunks; a payload handed out is never
+ * overwritten.
+ */
 export class FrameDecoder {
-  #pending = new Uint8Array(0)
+  #buffer: Uint8Array = new Uint8Array(0)
+  #start = 0
+  #end = 0
 
   push(chunk: Uint8Array): Frame[] {
-    let data = chunk
-    if (this.#pending.length > 0) {
-      data = new Uint8Array(this.#pending.length + chunk.length)
-      data.set(this.#pending)
-      data.set(chunk, this.#pending.length)
-    }
+    this.#append(chunk)
     const frames: Frame[] = []
-    let at = 0
-    for (;;) {
-      const view = new DataView(data.buffer, data.byteOffset, data.byteLength)
-      if (data.length - at < 4) break
-      const headerBytes = view.getUint32(at)
-      if (headerBytes > MAX_FRAME_HEADER_BYTES) throw new RangeError(`frame header of ${headerBytes} bytes`)
-      if (data.length - at < 8 + headerBytes) break
-      const payloadBytes = view.getUint32(at + 4 + headerBytes)
-      if (payloadBytes > MAX_FRAME_PAYLOAD_BYTES) throw new RangeError(`frame payload of ${payloadBytes} bytes`)
-      const end = at + 8 + headerBytes + payloadBytes
-      if (data.length < end) break
-      frames.push({
-        header: parseHeader(data.subarray(at + 4, at + 4 + headerBytes)),
-        payload: data.subarray(at + 8 + headerBytes, end),
-      })
-      at = end
-    }
-    this.#pending = data.slice(at)
+    for (let frame = this.#next(); frame !== undefined; frame = this.#next()) frames.push(frame)
     return frames
+  }
+
+  #append(chunk: Uint8Array): void {
+    const held = this.#end - this.#start
+    if (held === 0) {
+      this.#buffer = chunk
+      this.#start = 0
+      this.#end = chunk.length
+      return
+    }
+    if (this.#end + chunk.length > this.#buffer.length) {
+      const grown = new Uint8Array(Math.max(FIRST_BUFFER_BYTES, 2 * held, held + chunk.length))
+      grown.set(this.#buffer.subarray(this.#start, this.#end))
+      this.#buffer = grown
+      this.#start = 0
+      this.#end = held
+    }
+    this.#buffer.set(chunk, this.#end)
+    this.#end += chunk.length
+  }
+
+  /** The next complete frame; undefined until one is there. */
+  #next(): Frame | undefined {
+    const held = this.#end - this.#start
+    const view = new DataView(this.#buffer.buffer, this.#buffer.byteOffset + this.#start, held)
+    if (held < LENGTH_BYTES) return undefined
+    const headerBytes = view.getUint32(0)
+    if (headerBytes > MAX_FRAME_HEADER_BYTES) throw new RangeError(`frame header of ${headerBytes} bytes`)
+    const payloadAt = 2 * LENGTH_BYTES + headerBytes
+    if (held < payloadAt) return undefined
+    const payloadBytes = view.getUint32(LENGTH_BYTES + headerBytes)
+    if (payloadBytes > MAX_FRAME_PAYLOAD_BYTES) throw new RangeError(`frame payload of ${payloadBytes} bytes`)
+    if (held < payloadAt + payloadBytes) return undefined
+    const bytes = this.#buffer.subarray(this.#start, this.#start + payloadAt + payloadBytes)
+    this.#start += bytes.length
+    return {
+      header: parseHeader(bytes.subarray(LENGTH_BYTES, LENGTH_BYTES + headerBytes)),
+      payload: bytes.subarray(payloadAt),
+    }
   }
 }
 

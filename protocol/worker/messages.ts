@@ -27,8 +27,9 @@ export type Capability = (typeof CAPABILITIES)[number]
 
 export type WorkerPhase = 'uninitialized' | 'starting' | 'running' | 'stopping' | 'exited' | 'faulted'
 
-const requestId = v.pipe(v.string(), v.regex(/^[A-Za-z0-9._-]{1,128}$/))
-const Columns = v.object({ columns: v.pipe(U16, v.minValue(1)), rows: v.pipe(U16, v.minValue(1)) })
+/** Of requests and writes. */
+export const RequestId = v.pipe(v.string(), v.regex(/^[A-Za-z0-9._-]{1,128}$/))
+export const Columns = v.object({ columns: v.pipe(U16, v.minValue(1)), rows: v.pipe(U16, v.minValue(1)) })
 const StringMap = v.record(v.string(), v.string())
 
 export const Scope = v.object({ lease_id: nonEmpty, session_id: nonEmpty, worker_id: nonEmpty, runtime_id: nonEmpty })
@@ -66,7 +67,7 @@ export type Initialize = v.InferOutput<typeof Initialize>
 
 export const Fragment = v.object({ bytes: v.string(), delay_after_ms: v.pipe(Int, v.minValue(0), v.maxValue(60_000)) })
 export const WritePlan = v.object({
-  write_id: requestId,
+  write_id: RequestId,
   fragments: v.pipe(v.array(Fragment), v.minLength(1), v.maxLength(64)),
 })
 export type WritePlan = v.InferOutput<typeof WritePlan>
@@ -74,23 +75,23 @@ export type WritePlan = v.InferOutput<typeof WritePlan>
 export const WorkerRequest = v.variant('type', [
   v.object({
     type: v.literal('negotiate'),
-    request_id: requestId,
+    request_id: RequestId,
     daemon_instance_id: nonEmpty,
     minimum_version: U32,
     maximum_version: U32,
   }),
   v.object({
     type: v.literal('acquire_controller'),
-    request_id: requestId,
+    request_id: RequestId,
     daemon_instance_id: nonEmpty,
     challenge: nonEmpty,
     requested_capabilities: v.array(v.string()),
   }),
-  v.object({ type: v.literal('inspect'), request_id: requestId, lease_id: nonEmpty }),
-  v.object({ type: v.literal('initialize'), request_id: requestId, lease_id: nonEmpty, initialize: Initialize }),
+  v.object({ type: v.literal('inspect'), request_id: RequestId, lease_id: nonEmpty }),
+  v.object({ type: v.literal('initialize'), request_id: RequestId, lease_id: nonEmpty, initialize: Initialize }),
   v.object({
     type: v.literal('open_data_stream'),
-    request_id: requestId,
+    request_id: RequestId,
     scope: Scope,
     stream_id: nonEmpty,
     mode: v.picklist(['attach', 'detector', 'observation']),
@@ -103,10 +104,10 @@ export const WorkerRequest = v.variant('type', [
       }),
     ),
   }),
-  v.object({ type: v.literal('terminal_snapshot'), request_id: requestId, scope: Scope }),
+  v.object({ type: v.literal('terminal_snapshot'), request_id: RequestId, scope: Scope }),
   v.object({
     type: v.literal('read_output'),
-    request_id: requestId,
+    request_id: RequestId,
     scope: Scope,
     stream_id: nonEmpty,
     /** -1: the newest tail of max_bytes. */
@@ -114,10 +115,10 @@ export const WorkerRequest = v.variant('type', [
     max_bytes: Int,
     wait_ms: Int,
   }),
-  v.object({ type: v.literal('write_plan'), request_id: requestId, scope: Scope, plan: WritePlan }),
+  v.object({ type: v.literal('write_plan'), request_id: RequestId, scope: Scope, plan: WritePlan }),
   v.object({
     type: v.literal('resize'),
-    request_id: requestId,
+    request_id: RequestId,
     scope: Scope,
     resize: v.object({
       source_id: nonEmpty,
@@ -129,14 +130,14 @@ export const WorkerRequest = v.variant('type', [
   }),
   v.object({
     type: v.literal('stop'),
-    request_id: requestId,
+    request_id: RequestId,
     scope: Scope,
     stop: v.object({ transaction_id: nonEmpty }),
   }),
   /** Ours: end one attach stream (session.detach). */
-  v.object({ type: v.literal('close_data_stream'), request_id: requestId, scope: Scope, stream_id: nonEmpty }),
-  v.object({ type: v.literal('acknowledge_terminal'), request_id: requestId, scope: Scope }),
-  v.object({ type: v.literal('release_controller'), request_id: requestId, lease_id: nonEmpty }),
+  v.object({ type: v.literal('close_data_stream'), request_id: RequestId, scope: Scope, stream_id: nonEmpty }),
+  v.object({ type: v.literal('acknowledge_terminal'), request_id: RequestId, scope: Scope }),
+  v.object({ type: v.literal('release_controller'), request_id: RequestId, lease_id: nonEmpty }),
 ])
 export type WorkerRequest = v.InferOutput<typeof WorkerRequest>
 export type RequestOf<T extends WorkerRequest['type']> = Extract<WorkerRequest, { type: T }>

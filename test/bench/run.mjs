@@ -1,6 +1,7 @@
 // `npm run bench`: our figures beside tmux's (or another peer's) in one run, alternating, as medians.
 //   --quick           smaller payloads and fewer rounds, under two minutes
 //   --only F1,F3      only these lines
+//   --only R4         memory over --minutes M of mixed load (default 10; 480 is the whole working day)
 //   --rounds N        rounds of the slow measurements (default 5)
 //   --json            rows as JSON on stdout instead of the table
 // It is not a test: it judges against the targets, it never fails by time. Everything runs in private roots below the
@@ -11,13 +12,14 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { echo } from './echo.mjs'
+import { flat } from './flat.mjs'
 import { filled, fleet } from './fleet.mjs'
 import { requests } from './requests.mjs'
 import { Root, bin, projectRoot } from './roots.mjs'
 import { attach, coldStart, create, list } from './starts.mjs'
 import { median, now, show } from './stats.mjs'
 import { store } from './store.mjs'
-import { lines, rows, verdict } from './targets.mjs'
+import { lines, longLines, rows, verdict } from './targets.mjs'
 import { throughput } from './throughput.mjs'
 import { Tmux, tmuxVersion } from './tmux.mjs'
 
@@ -26,6 +28,7 @@ const { values: options } = parseArgs({
     quick: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     only: { type: 'string' },
+    minutes: { type: 'string' },
     rounds: { type: 'string' },
   },
 })
@@ -50,7 +53,7 @@ class Bench {
   #hasTmux = tmuxVersion() !== undefined
 
   wants(line) {
-    return only === undefined || only.includes(line)
+    return only === undefined ? !longLines.includes(line) : only.includes(line)
   }
 
   /** False once a run took so long that what is left of it must be left out. */
@@ -63,6 +66,11 @@ class Bench {
   rounds(full) {
     if (options.rounds !== undefined) return Math.max(1, Number(options.rounds) || 1)
     return this.quick ? Math.min(full, 2) : full
+  }
+
+  /** Minutes of a load that is measured over time. */
+  get minutes() {
+    return Number(options.minutes) || (this.quick ? 2 : 10)
   }
 
   root() {
@@ -201,6 +209,7 @@ const steps = [
   { of: ['F11', 'F13', 'F14', 'F15', 'R2'], run: fleet },
   { of: ['R1', 'R3'], run: store },
   { of: ['F1', 'F2', 'F12b'], run: throughput },
+  { of: ['R4'], run: flat },
 ]
 const failures = []
 try {

@@ -9,6 +9,8 @@ import { fileURLToPath } from 'node:url'
 import { runs } from '../harness/processes.ts'
 import { makeRoots } from '../harness/roots.ts'
 import { monotonicMs, pause, until } from '../harness/wait.ts'
+import type { UserSystemd } from '../harness/user-systemd.ts'
+import { serviceNamespace } from '../../platform/service-namespace.ts'
 import { World } from '../harness/world.ts'
 import { checkpoint } from './checkpoint.ts'
 import { attach, clientOf, follow, listen, meddle, send } from './clients.ts'
@@ -20,6 +22,7 @@ const PROGRAM = join(dirname(fileURLToPath(import.meta.url)), 'child.mjs')
 const SESSIONS = 4
 /** The programs' output outruns no daemon that is away for a minute: a gap is never the program's fault. */
 const CONFIG = '[workers]\noutput_history_bytes = 67108864\n'
+const AS_UNITS = '[supervisor]\nkind = "systemd"\n'
 const READY_MS = 30_000
 const POLL_MS = 5
 /** How long a daemon that is ready lives, and one that is not yet. */
@@ -36,6 +39,8 @@ export interface ChaosOptions {
   readonly checkEvery?: number
   /** Average bytes per second of each program. */
   readonly rate?: number
+  /** Workers are units of this manager instead of detached processes. */
+  readonly manager?: UserSystemd
   readonly signal?: AbortSignal
   readonly say?: (line: string) => void
 }
@@ -47,15 +52,19 @@ export interface Report {
 
 /** One run. Nothing is left of it but, after a violation, a directory of evidence that the report names. */
 export async function chaos(options: ChaosOptions): Promise<Report> {
-  const { kills, seed, checkEvery = 10, rate = 500_000, say = () => undefined } = options
+  const { kills, seed, checkEvery = 10, rate = 500_000, manager, say = () => undefined } = options
   const random = new Random(seed)
-  const world = new World(makeRoots(), { config: CONFIG })
+  const env: Record<string, string> = manager === undefined ? {} : { DBUS_SESSION_BUS_ADDRESS: manager.bus }
+  const world = new World(makeRoots(), { config: manager === undefined ? CONFIG : CONFIG + AS_UNITS, env })
   const stage = new Stage(world)
-  const run = new Run(stage, random)
+  const run = new Run(stage, random, env)
+  const units = unitsOf(world, manager)
   const clients: Promise<void>[] = []
   say(`chaos: seed ${seed}, ${kills} kills`)
   try {
     await run.createSessions(rate)
+    if (manager !== undefined && units().length < SESSIONS)
+      throw new Error(`the workers are not units: ${units().join()}`)
     for (const subject of stage.subjects) {
       clients.push(follow(stage, subject), send(stage, subject, random.fork()))
       clients.push(attach(stage, subject, 'daemon', random.fork()), attach(stage, subject, 'direct', random.fork()))
@@ -81,6 +90,7 @@ export async function chaos(options: ChaosOptions): Promise<Report> {
   for (const { output } of stage.subjects) output.close()
   try {
     for (const it of await world.end(false)) stage.violation(`left behind: ${it}`)
+    for (const it of units()) stage.violation(`left behind: unit ${it}`)
   } catch (failure) {
     stage.violation(`the end: ${(failure as Error).message}`)
   }
@@ -89,17 +99,25 @@ export async function chaos(options: ChaosOptions): Promise<Report> {
   return { lines, violations }
 }
 
+/** Names of the worker units of these roots; none without a manager. */
+function unitsOf({ roots }: World, manager: UserSystemd | undefined): () => string[] {
+  const namespace = serviceNamespace({ state: join(roots.state, 'pohunek'), runtime: join(roots.runtime, 'pohunek') })
+  return () => manager?.units(`pohunek-${namespace}-worker-*`) ?? []
+}
+
 class Run {
   readonly #stage: Stage
   readonly #random: Random
+  readonly #env: Readonly<Record<string, string>>
   readonly #readyMs: number[] = []
   readonly #liveMs: number[] = []
   #early = 0
   #byCommand = 0
 
-  constructor(stage: Stage, random: Random) {
+  constructor(stage: Stage, random: Random, env: Readonly<Record<string, string>>) {
     this.#stage = stage
     this.#random = random
+    this.#env = env
   }
 
   get bytes(): number {
@@ -150,7 +168,7 @@ class Run {
       if (!this.#random.chance(COMMAND_LINE_CHANCE)) return void (await world.start({ unready: true }))
       this.#byCommand++
       const { code, stdout, stderr } = await world.cli(['session', 'list', '--json'], {
-        env: { POHUNEK_NO_START: undefined },
+        env: { ...this.#env, POHUNEK_NO_START: undefined },
         deadlineMs: READY_MS,
       })
       if (daemon === 'lives' && (code !== 0 || subjects.some(({ id }) => !stdout.includes(id))))

@@ -1,50 +1,16 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { expect, test } from 'vitest'
 import { connect } from '../../client/index.ts'
 import { fitting, page } from '../../plugins/sessions/methods/list.ts'
 import type { SessionInfo } from '../../plugins/sessions/types.ts'
 import { run } from '../harness/cli.ts'
+import { crowded } from '../harness/crowd.ts'
 import { bin } from '../harness/roots.ts'
-import { until } from '../harness/wait.ts'
-import { world, type World } from '../harness/world.ts'
 
-const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const COUNT = 5_000
 
-/** A session id of the daemon's own form, ordered by `index`. */
-function idOf(index: number): string {
-  let text = ''
-  for (let rest = index, digit = 0; digit < 6; digit++, rest = Math.floor(rest / 32)) text = ALPHABET[rest % 32] + text
-  return `s-01JSTQRED0${text.padStart(16, '0')}`
-}
-
-/** A world whose daemon finds COUNT ended sessions in its store, made of one it wrote itself; they are called n<index>. */
-async function crowded(metadata: Record<string, string> = {}): Promise<{ it: World; ids: string[] }> {
-  // Thousands of records are not removed one by one at the end.
-  const it = await world({ end: 'kill' })
-  const session = await it.sh('exit 0', { name: 'n-template', metadata })
-  await session.ended()
-  const store = join(it.roots.data, 'pohunek/metadata.jsonl')
-  await until('the end is stored', () =>
-    readFileSync(store, 'utf8')
-      .split('\n')
-      .some((line) => line.includes(session.id) && /"(done|terminal)"/.test(line)),
-  )
-  await it.daemon.stop()
-  const line = readFileSync(store, 'utf8')
-    .split('\n')
-    .findLast((record) => record.includes(session.id)) as string
-  const ids = Array.from({ length: COUNT }, (_, index) => idOf(index))
-  mkdirSync(dirname(store), { recursive: true, mode: 0o700 })
-  const records = ids.map((id, index) => line.replaceAll(session.id, id).replaceAll('n-template', `n${index}`))
-  writeFileSync(store, records.map((record) => `${record}\n`).join(''), { mode: 0o600 })
-  await it.start()
-  return { it, ids }
-}
-
 test('5,000 stored sessions: list, targets, completions and the client see all of them', async () => {
-  const { it, ids } = await crowded()
+  const { it, ids } = await crowded(COUNT)
   const cli = async (...args: string[]): Promise<string> => {
     const { code, stdout, stderr } = await it.cli(args)
     expect({ args, code, stderr }).toEqual({ args, code: 0, stderr: '' })
@@ -77,7 +43,7 @@ test('5,000 stored sessions: list, targets, completions and the client see all o
 }, 60_000)
 
 test('sessions too big for a thousand to fit one line are all listed', async () => {
-  const { it, ids } = await crowded({ note: 'x'.repeat(3_000) })
+  const { it, ids } = await crowded(COUNT, { note: 'x'.repeat(3_000) })
   using client = await connect({ env: it.roots.env() })
   // One answer is one line of the contract's length: all at once is refused, a page says which ones come first.
   await expect(client.call('session.list', null)).rejects.toMatchObject({

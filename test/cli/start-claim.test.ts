@@ -31,6 +31,21 @@ test.each([
   expect(claim).toBeDefined()
 })
 
+test.each([-3_600_000, 3_600_000])(
+  'a claim of a starter whose pid is taken is not kept by a clock set by %i ms',
+  (ms) => {
+    const runtime = privateRoot()
+    const path = join(runtime, 'daemon.starting')
+    writeFileSync(path, `${process.pid}\n`)
+    expect(claimStart(runtime)).toBeUndefined()
+    expect(existsSync(path)).toBe(true)
+    utimesSync(path, new Date(), new Date(Date.now() + ms))
+    expect(claimStart(runtime)).toBeUndefined()
+    using claim = claimStart(runtime)
+    expect(claim).toBeDefined()
+  },
+)
+
 test('a link is taken away, a directory gone past', () => {
   const runtime = privateRoot()
   const path = join(runtime, 'daemon.starting')

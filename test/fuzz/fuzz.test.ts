@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { Fuzzer, report } from './fuzz.ts'
 
 const SEED = 20_261_130
-const RUNS = 150
+const RUNS = 250
 const LIMIT_MS = 20_000
 
 test('random and damaged input on every socket: refused by the contract, nobody else notices, nothing is kept', async () => {

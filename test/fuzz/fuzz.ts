@@ -27,12 +27,15 @@ export interface Outcome {
 export class Fuzzer implements AsyncDisposable {
   #target: Target | undefined
   #tail = ''
+  /** The plan being played: an interrupted check does not wait for it. */
+  #playing: { readonly plan: Plan; readonly result: Promise<void> } | undefined
 
   async batch(options: BatchOptions): Promise<Outcome> {
     const { seed, path, runs, limitMs, signal } = options
     const property = fc.asyncProperty(plans, async (plan) => {
       if (signal?.aborted) return
-      await this.#run(plan)
+      this.#playing = { plan, result: this.#run(plan) }
+      await this.#playing.result
     })
     const details = await fc.check(property, {
       seed,
@@ -40,12 +43,25 @@ export class Fuzzer implements AsyncDisposable {
       ...(path === undefined ? {} : { path }),
       ...(limitMs === undefined ? {} : { interruptAfterTimeLimit: limitMs }),
     })
-    if (!details.failed || details.counterexample === null)
-      return { runs: details.numRuns, figures: await this.#figures() }
+    const late = await this.#lastFailure()
+    if (!details.failed || details.counterexample === null) {
+      if (late === undefined) return { runs: details.numRuns, figures: this.#figures() }
+      return { runs: details.numRuns, figures: '', failure: { ...late, path: '', tail: this.#tail } }
+    }
     const [plan] = details.counterexample
     const why = messageOf(details.errorInstance)
     const failure = { plan, path: details.counterexamplePath ?? '', why, tail: this.#tail }
     return { runs: details.numRuns, figures: '', failure }
+  }
+
+  async #lastFailure(): Promise<{ plan: Plan; why: string } | undefined> {
+    const playing = this.#playing
+    try {
+      await playing?.result
+    } catch (failure) {
+      if (playing !== undefined) return { plan: playing.plan, why: messageOf(failure) }
+    }
+    return undefined
   }
 
   async #run(plan: Plan): Promise<void> {
@@ -62,7 +78,7 @@ export class Fuzzer implements AsyncDisposable {
     }
   }
 
-  async #figures(): Promise<string> {
+  #figures(): string {
     return this.#target?.checkGrowth() ?? ''
   }
 

@@ -23,7 +23,7 @@ const MAX_WAIT_MS = 20
 const edits: Arbitrary<Edit[]> = fc.array(
   fc.record({
     op: fc.constantFrom<Edit['op']>('flip', 'insert', 'delete', 'double', 'cut'),
-    at: fc.double({ min: 0, max: 1, noNaN: true }),
+    at: fc.nat(1_000).map((it) => it / 1_000),
     byte: fc.nat(255),
   }),
   { minLength: 1, maxLength: 4 },
@@ -189,6 +189,8 @@ const privatePieces = fc.oneof(
   ...noise(sized(negotiate, [65_535, 65_536, 65_537, ...EDGES])),
 )
 
+const wrongValue = fc.constantFrom<unknown>(null, 0, -1, 1e9, 0.5, '', 'x', [], {}, true)
+const size = fc.oneof({ weight: 2, arbitrary: fc.integer({ min: 1, max: 200 }) }, { weight: 1, arbitrary: wrongValue })
 const header = fc.oneof(
   fc.record(
     {
@@ -225,7 +227,44 @@ const frame: Arbitrary<Piece> = fc.record({
   headerLie: lie,
   payloadLie: lie,
 })
-const framePieces = fc.oneof({ weight: 8, arbitrary: frame }, { weight: 1, arbitrary: bytes })
+/** Opens a stream with a good token, but for the size it tells. */
+const opening: Arbitrary<Piece> = fc
+  .option(fc.record({ dimensions: fc.option(fc.record({ columns: size, rows: size }), { freq: 6 }) }), {
+    nil: undefined,
+  })
+  .map((attach) => ({
+    kind: 'frame',
+    header: {
+      ...{ version: 7, stream_id: '@stream', runtime_id: '@instance', kind: 'open', token: '@token', mode: 'attach' },
+      after_offset: 0,
+      ...(attach && { attach }),
+    },
+    payload: '',
+    headerLie: 0,
+    payloadLie: 0,
+  }))
+const typing: Arbitrary<Piece> = fc.record({
+  kind: fc.constant('frame' as const),
+  header: fc.record(
+    {
+      version: fc.constant(7),
+      stream_id: fc.constant('@stream'),
+      runtime_id: fc.constant('@instance'),
+      kind: fc.constantFrom('input', 'input', 'close', 'open'),
+      write_id: fc.oneof(fc.string({ maxLength: 200 }), wrongValue),
+    },
+    { requiredKeys: ['kind'] },
+  ),
+  payload,
+  headerLie: lie,
+  payloadLie: lie,
+})
+const framePieces = fc.oneof(
+  { weight: 3, arbitrary: opening },
+  { weight: 4, arbitrary: typing },
+  { weight: 5, arbitrary: frame },
+  { weight: 1, arbitrary: bytes },
+)
 
 /** What a terminal sends: keys, mouse, pasted text, answers to queries nobody asked, noise. */
 const typed = fc.oneof(

@@ -31,8 +31,8 @@ const WORKER_CODES = new Set([
 const codes = new Set<string>([
   ...Object.keys(coreFaults),
   ...[...methods.values()].flatMap((it) => it.faults.map(({ code }) => code)),
-  ...[...readFileSync(join(REPOSITORY, 'docs/contract/errors.md'), 'utf8').matchAll(/^\| ([a-z_, ]+)/gm)].flatMap(
-    ([, names = '']) => names.split(', '),
+  ...[...readFileSync(join(REPOSITORY, 'docs/contract/errors.md'), 'utf8').matchAll(/^\| ([a-z_/, ]+)/gm)].flatMap(
+    ([, names = '']) => names.split(/[ ,/]+/),
   ),
 ])
 

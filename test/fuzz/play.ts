@@ -31,7 +31,8 @@ class Talk {
   constructor(socket: Socket, lines: boolean) {
     this.socket = socket
     socket.on('error', () => undefined) // 'close' follows
-    socket.on('close', () => (this.ended = true))
+    // Its half-close says as much: nothing more comes.
+    for (const event of ['end', 'close']) socket.on(event, () => (this.ended = true))
     socket.on('data', (chunk: Buffer) => {
       if (!lines) return
       let all = this.rest.length === 0 ? chunk : Buffer.concat([this.rest, chunk])

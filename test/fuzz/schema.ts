@@ -61,8 +61,7 @@ const oddly = (good: Arbitrary<unknown>): Arbitrary<unknown> =>
   fc.oneof({ weight: 12, arbitrary: good }, { weight: 1, arbitrary: wrong })
 
 /** Values for `schema` under `key`; params that are a bare string are session ids. */
-export const valuesOf = (schema: Schema, key = 'session_id'): Arbitrary<unknown> =>
-  shaped(schema as unknown as Shape, key)
+export const valuesOf = (schema: Schema, key = 'session_id'): Arbitrary<unknown> => shaped(schema, key)
 
 function shaped(shape: Shape, key: string): Arbitrary<unknown> {
   // The last schema of a pipe knows the most; the actions behind it bound it.

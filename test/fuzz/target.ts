@@ -1,12 +1,12 @@
 /** What is under fire: a daemon with a canary and a victim, and a worker of its own; and whether it still is as it was. */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { CONFIG_OF_FUZZ, LIMITS } from './limits.ts'
 import { descriptors, pssBytes, runs } from '../harness/processes.ts'
 import { makeRoots } from '../harness/roots.ts'
 import type { Session } from '../harness/session.ts'
 import { monotonicMs, until } from '../harness/wait.ts'
-import { Wire, type Answer, type Attached } from '../harness/wire.ts'
+import { Wire, WireError, type Answer, type Attached } from '../harness/wire.ts'
 import { World } from '../harness/world.ts'
 import { ControlClient, type TestWorker } from '../worker/harness.ts'
 import { startLone, look } from './lone.ts'
@@ -30,6 +30,8 @@ export class Target {
   #lone!: TestWorker
   #baseline: Measured[] = []
   #runs = 0
+  /** Bytes of each log that were looked at. */
+  readonly #logsRead = new Map<string, number>()
 
   private constructor() {
     this.#world = new World(makeRoots(), { config: CONFIG_OF_FUZZ })
@@ -56,7 +58,7 @@ export class Target {
   async #begin(): Promise<void> {
     await this.#world.start()
     this.#canary = await this.#world.child(['echo'])
-    await this.#canary.untilOutput('ready\r\n')
+    await this.#canary.untilOutput('ready\r\r\n')
     this.#typing = await this.#canary.attach({ direct: true })
     await this.#newVictim()
     this.#lone = await startLone(this.#world.roots.work)
@@ -68,7 +70,7 @@ export class Target {
 
   async #newVictim(): Promise<void> {
     this.#victim = await this.#world.child(['echo'])
-    await this.#victim.untilOutput('ready\r\n')
+    await this.#victim.untilOutput('ready\r\r\n')
     const { worker_instance_id: instance, runtime_generation: generation } = await this.#victim.identity()
     this.#names = { '@victim': this.#victim.id, '@instance': instance, '@generation': generation }
     this.#workerSocket = (await this.#attach()).direct.socket_path
@@ -84,14 +86,40 @@ export class Target {
 
   /** A fresh attach line for the victim, both ways. Waits while too many are unused. */
   async attachLine(): Promise<Names> {
-    const { stream_id: stream, direct } = await until('an attach line', () => this.#attach(), {
-      deadlineMs: LIMITS.connectionMs,
+    return await this.#withVictim(async () => {
+      const answer = await until('an attach line', () => this.#attach().catch(unlessFull), {
+        deadlineMs: LIMITS.connectionMs,
+      })
+      if (answer instanceof Error) throw answer
+      const { stream_id: stream, direct } = answer
+      return { ...this.#names, '@stream': stream, '@token': direct.token }
     })
-    return { ...this.#names, '@stream': stream, '@token': direct.token }
   }
 
   #attach(): Promise<Answer> {
     return this.#victim.call('session.attach', { initial_dimensions: { cols: 80, rows: 24 }, direct: true })
+  }
+
+  /** A plan may end the victim, also after it has hung up: then it is replaced, and `act` runs once more. */
+  async #withVictim<T>(act: () => Promise<T>): Promise<T> {
+    try {
+      return await act()
+    } catch (failure) {
+      if (await this.#victimLives()) throw failure
+      await this.#newVictim()
+      return await act()
+    }
+  }
+
+  async #victimLives(): Promise<boolean> {
+    const wire = await Wire.open(this.daemonSocket)
+    try {
+      const all: Answer[] = await wire.call('session.list', null, { deadlineMs: LIMITS.answerMs })
+      const found = all.find((it) => it.id === this.#victim.id)
+      return found?.runtime?.state === 'live' && found.state === 'running'
+    } finally {
+      wire.close()
+    }
   }
 
   /** Throws when anything is not as it must be after every run. */
@@ -105,7 +133,8 @@ export class Target {
     } finally {
       wire.close()
     }
-    await this.#victimAnswers()
+    await this.#withVictim(() => this.#victimAnswers())
+    this.#readLogs()
     await look(this.#lone, answerMs)
     await this.#canaryEchoes(`canary ${++this.#runs} at ${Math.round(began)}\r`)
     if (this.#baseline.length > 0) await this.#descriptorsAreBack()
@@ -117,7 +146,7 @@ export class Target {
     for (const { id, runtime, state } of await wire.call('session.list')) {
       if (id === this.#canary.id) continue
       if (id === this.#victim.id && runtime?.state === 'live' && state === 'running') victimLives = true
-      else await wire.call('session.remove', id, { deadlineMs: LIMITS.removeMs })
+      else await wire.call('session.remove', id, { deadlineMs: LIMITS.removeMs }).catch(unlessGone)
     }
     if (!victimLives) await this.#newVictim()
   }
@@ -192,21 +221,27 @@ export class Target {
       if (it.pssBytes > before + LIMITS.growthBytes)
         throw new Error(`the ${it.what} grew from ${mib(before)} to ${mib(it.pssBytes)}`)
     }
-    const errors = this.#errors()
-    if (errors.length > 0) throw new Error(`the log tells failures:\n${errors.slice(0, 5).join('\n')}`)
     return now.map((it) => `${it.what} ${mib(it.pssBytes)}, ${it.descriptors} fds`).join('; ')
   }
 
-  #errors(): string[] {
-    const log = join(this.#world.roots.state, 'pohunek/logs/pohunekd.jsonl')
-    return readFileSync(log, 'utf8')
-      .split('\n')
-      .filter((it) => /"level":("error"|"fatal"|[56]0)/.test(it))
+  /** Throws for failures that no answer tells, in what the logs of daemon and workers say since the last look. */
+  #readLogs(): void {
+    const directories = [join(this.#world.roots.state, 'pohunek/logs'), join(this.#lone.state, 'logs')]
+    for (const path of directories.flatMap((it) =>
+      existsSync(it) ? readdirSync(it).map((name) => join(it, name)) : [],
+    )) {
+      const { size } = statSync(path)
+      const from = this.#logsRead.get(path) ?? 0
+      this.#logsRead.set(path, size)
+      if (size <= from) continue
+      const failed = readFileSync(path).subarray(from, size).toString().split('\n').filter(isFailure)
+      if (failed.length > 0) throw new Error(`${basename(path)} tells a failure: ${failed[0]}`)
+    }
   }
 
   /** The end of what the daemon wrote, for a report. */
   tail(): string {
-    return `${this.#world.log.join('').slice(-2_000)}\n${this.#errors().slice(-3).join('\n')}`
+    return this.#world.log.join('').slice(-2_000)
   }
 
   async end(): Promise<void> {
@@ -214,4 +249,12 @@ export class Target {
   }
 }
 
+/** Too many unused attach lines pass by themselves; every other failure is told. */
+const unlessFull = (failure: unknown): Error | undefined =>
+  failure instanceof WireError && failure.code === 'session_output_limit_exceeded' ? undefined : (failure as Error)
+/** Somebody else removed it first: a request of a plan that has hung up. */
+const unlessGone = (failure: unknown): void => {
+  if (!(failure instanceof WireError && failure.code === 'session_not_found')) throw failure
+}
+const isFailure = (line: string): boolean => /"level":("error"|"fatal"|[56]0)/.test(line)
 const mib = (bytes: number): string => `${(bytes / 1_048_576).toFixed(1)} MiB`

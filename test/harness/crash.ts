@@ -97,6 +97,17 @@ export class CrashWorld extends World {
     writeFileSync(join(this.roots.work, 'worker-dies-at'), at ?? '', { mode: 0o644 })
   }
 
+  /** Workers started from now on wait before they do anything, until the answered function is called or they are killed. */
+  workersHang(): () => void {
+    const told = join(this.roots.work, 'worker-dies-at')
+    rmSync(told, { force: true })
+    execFileSync('mkfifo', ['-m', '600', told])
+    return () => {
+      rmSync(told, { force: true })
+      this.workersDieAt(undefined)
+    }
+  }
+
   /** The real worker, told by a file where to die: a worker gets nothing of the daemon's environment. */
   #workerProgram(): string {
     const path = join(this.roots.work, 'pohunek-sessiond-dying')

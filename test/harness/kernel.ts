@@ -16,6 +16,7 @@ import {
 import type { DaemonConfig, RunningKernel, RunningServer, ServerOptions } from '../../kernel/index.ts'
 import { parseConfig } from '../../kernel/config.ts'
 import { resolvePaths } from '../../kernel/paths.ts'
+import { privateDir } from '../../kernel/secure-files.ts'
 import { memoryTables } from './memory-tables.ts'
 import { rawClient, type RawClient } from './ndjson.ts'
 
@@ -114,6 +115,7 @@ export async function testKernel(
     platform: process.platform,
     tmpdir: '/tmp',
   })
+  for (const path of [paths.runtime, paths.config, paths.data, paths.state, paths.cache, paths.logs]) privateDir(path)
   const running = await boot(plugins, {
     paths,
     config: testConfig,

@@ -1,10 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { realpathSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { pinnedProcesses, processes } from '../../platform/index.ts'
 import { allPids, hasEntry, parseStat, readStat } from '../../platform/linux/proc.ts'
 import type { ProcessIdentity } from '../../platform/processes.ts'
+import { REPOSITORY } from '../harness/roots.ts'
 import { until } from '../harness/wait.ts'
 import { temporary } from './fixtures/temporary.ts'
 
@@ -98,6 +100,25 @@ test('a zombie has an identity but does not run and is in no group', async () =>
   expect(processes.isRunning(identity as ProcessIdentity)).toBe(false)
   expect(processes.membersOf({ group: parent.pid }).map(({ pid }) => pid)).toEqual([parent.pid])
   expect(processes.signal(identity as ProcessIdentity, 'SIGTERM')).toBe('gone')
+})
+
+test('a process whose first thread has ended runs on: it is found, read and signalled', async () => {
+  const told = join(temporary(), 'pid')
+  const marker = { name: 'POHUNEK_TEST_MARK', value: `h-${process.pid}-${Math.random()}` }
+  const child = start(process.execPath, [join(REPOSITORY, 'test/harness/headless.mjs'), told], {
+    env: { PATH: process.env['PATH'], [marker.name]: marker.value },
+  })
+  const identity = identityOf(child)
+  await until('its first thread has ended', () => readStat(identity.pid)?.state === 'Z')
+  expect(processes.isRunning(identity)).toBe(true)
+  expect(processes.findMarked(marker).marked).toEqual([identity])
+  expect(processes.variable(identity, marker.name)).toBe(marker.value)
+  expect(processes.membersOf({ session: child.pid })).toEqual([identity])
+  const exited = once(child, 'exit')
+  expect(pinnedProcesses.signal(identity, 'SIGKILL')).toBe('sent')
+  await exited
+  expect(processes.isRunning(identity)).toBe(false)
+  expect(processes.findMarked(marker).marked).toEqual([])
 })
 
 function zombiesOf(parent: number): number[] {

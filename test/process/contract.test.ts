@@ -43,6 +43,7 @@ const table: Record<string, Line> = {
   'daemon.health': noParams,
   'daemon.capabilities': noParams,
   'daemon.doctor': { wrong: [7, 'text', [], {}, true] },
+  'host.inspect': { wrong: [7, 'text', [], {}, true] },
   subscribe: noParams,
   'session.runtime_inventory': noParams,
   'session.new': {
@@ -110,6 +111,8 @@ const table: Record<string, Line> = {
     { text: 'x', wait: { timeout_ms: 10, more: 1 } },
   ]),
   'session.screen': keyed({}, [{ more: 1 }]),
+  'session.detection': keyed({}, [{ more: 1 }]),
+  'session.explain': keyed({}, [{ more: 1 }]),
   'session.read': keyed({}, [
     { source: 'all' },
     { lines: 0 },

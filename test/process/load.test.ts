@@ -1,5 +1,6 @@
 /** Floods, slow clients and many sessions do not hurt the others. Bounds are wide: this is no benchmark. */
 import { describe, expect, test } from 'vitest'
+import { crowded } from '../harness/crowd.ts'
 import { cpuMs, pssBytes, runs } from '../harness/processes.ts'
 import type { Session } from '../harness/session.ts'
 import { monotonicMs, pause, until } from '../harness/wait.ts'
@@ -153,3 +154,35 @@ test('a subscriber that does not read is bounded and holds up nobody', async () 
   expect(pssBytes(w.daemon.pid)).toBeLessThan(200 * MIB)
   expect((await w.call('daemon.health')).status).toBe('ok')
 })
+
+test('FC-c89f: 20,000 ended sessions slow neither a start nor a list, and cost no more with time', async () => {
+  const count = 20_000
+  const { it, ids } = await crowded(count)
+  // Its own time, not that of whatever else the machine does.
+  expect(cpuMs(it.daemon.pid)).toBeLessThan(2_000)
+  const page = (await it.call('session.list', { limit: 100, after: ids[count - 200] })) as { id: string }[]
+  expect(page.map(({ id }) => id)).toEqual(ids.slice(count - 199, count - 99))
+  const all = async (): Promise<number> => {
+    let seen = 0
+    for (let after: string | undefined; ;) {
+      const found = (await it.call('session.list', { limit: 1_000, ...(after === undefined ? {} : { after }) })) as {
+        id: string
+      }[]
+      if (found.length === 0) return seen
+      seen += found.length
+      after = found.at(-1)?.id
+    }
+  }
+  expect(await all()).toBe(count)
+  const before = pssBytes(it.daemon.pid)
+  for (let n = 0; n < 3; n++) {
+    const session = await it.sh('exit 3')
+    expect(await session.ended()).toMatchObject({ exit_code: 3 })
+  }
+  const used = cpuMs(it.daemon.pid)
+  expect(await all()).toBe(count + 3)
+  expect(await all()).toBe(count + 3)
+  expect(cpuMs(it.daemon.pid) - used).toBeLessThan(10_000)
+  expect(before).toBeLessThan(300 * MIB)
+  expect(pssBytes(it.daemon.pid)).toBeLessThan(before + 64 * MIB)
+}, 120_000)

@@ -1,6 +1,9 @@
 /** The worker, and with it the terminal, dies. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { runs } from '../harness/processes.ts'
+import { look, runs } from '../harness/processes.ts'
+import { REPOSITORY } from '../harness/roots.ts'
 import { refused, type Session } from '../harness/session.ts'
 import { until, within } from '../harness/wait.ts'
 import { world, type World } from '../harness/world.ts'
@@ -123,6 +126,22 @@ test('killing a session ends helpers that left its process group, or names them 
   const result = await session.remove()
   expect(result).toMatchObject({ removed: true, stopped: true })
   await until('program and helper are gone', () => !runs(session.pid) && !runs(helper))
+})
+
+test('FC-47fa: a helper whose first thread has ended looks like a zombie and is ended like any other', async () => {
+  const w = await world()
+  const told = join(w.roots.work, 'headless')
+  const script = join(REPOSITORY, 'test/harness/headless.mjs')
+  const session = await w.sh(
+    `setsid '${process.execPath}' '${script}' '${told}' & while ! [ -s '${told}' ]; do sleep 0.05; done; read go; exit 7`,
+  )
+  const helper = await until('it runs', () => Number(readFileSync(told, 'utf8')) || undefined)
+  await until('its first thread has ended', () => look(helper)?.state === 'Z')
+  const threads = (): number => (existsSync(`/proc/${helper}/task`) ? readdirSync(`/proc/${helper}/task`).length : 0)
+  expect(threads()).toBeGreaterThan(1)
+  await session.input('go\n')
+  expect(await session.ended()).toMatchObject({ exit_code: 7, runtime: { state: 'terminal' } })
+  expect(threads()).toBeLessThanOrEqual(1)
 })
 
 test('a program that ignores every polite signal is stopped within the grace and the kill', async () => {

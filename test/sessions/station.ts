@@ -37,6 +37,10 @@ export interface StationOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly without?: readonly string[]
   readonly edges?: Partial<SessionEdges>
+  /** In place of the packages plugin of this build. */
+  readonly packages?: Bootable
+  /** Beside those two. */
+  readonly plugins?: readonly Bootable[]
   /** While `now` is true the store refuses every write, as on a full disk. */
   readonly diskFull?: { now: boolean }
   /** Errors in the daemon's log do not fail the test. */
@@ -81,7 +85,11 @@ export class Station {
       args: [join(REPOSITORY, 'dist/pohunek-sessiond.cjs')],
       env: { ...workerEnvironment(given), POHUNEK_TEST_ROOT: this.roots.base },
     })
-    const plugins: Bootable[] = [packagesPlugin, sessionsPlugin({ worker, ...options.edges })]
+    const plugins: Bootable[] = [
+      options.packages ?? packagesPlugin,
+      sessionsPlugin({ worker, ...options.edges }),
+      ...(options.plugins ?? []),
+    ]
     try {
       const kernel = await boot(plugins, {
         paths,

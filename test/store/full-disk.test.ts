@@ -1,37 +1,11 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { readFileSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { bundle } from '../platform/fixtures/bundle.ts'
 import { temporary } from '../platform/fixtures/temporary.ts'
+import { fill, smallDisk } from './fixtures/disk.ts'
 import { world } from './fixtures/tables.ts'
-
-/** A file system of 1 MiB; undefined where this user may not mount one. */
-function smallDisk(): string | undefined {
-  const directory = join(temporary(), 'disk')
-  mkdirSync(directory)
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,mode=0700', 'none', directory], { stdio: 'ignore' })
-  if (mounted.status !== 0) return undefined
-  onTestFinished(() => void execFileSync('umount', ['-l', directory]))
-  return directory
-}
-
-function fill(directory: string): string {
-  const path = join(directory, 'filler')
-  const fd = openSync(path, 'w')
-  try {
-    for (let size = 65_536; size > 0; size = Math.floor(size / 2)) {
-      try {
-        for (;;) writeSync(fd, Buffer.alloc(size))
-      } catch (failure) {
-        expect((failure as NodeJS.ErrnoException).code).toBe('ENOSPC')
-      }
-    }
-  } finally {
-    closeSync(fd)
-  }
-  return path
-}
 
 test('FC-d3bf: a full disk leaves the old state whole, in memory and in the file', async (context) => {
   const directory = smallDisk()

@@ -135,6 +135,8 @@ function terminal(): {
     scope: new Scope('test', clock),
     hooks: {
       asked: () => {},
+      answer: () => {},
+      foregroundGroup: () => undefined,
       cwdReported: () => {},
       changed: () => {},
       hold: () => {},
@@ -219,7 +221,15 @@ test('a kept picture goes with everything that changes it', () => {
 test('an emulator made before its size is known is like one made for it', () => {
   const clock = manualClock()
   const ring = new OutputRing(1_000_000)
-  const hooks = { asked: () => {}, cwdReported: () => {}, changed: () => {}, hold: () => {}, parseFailed: () => {} }
+  const hooks = {
+    asked: () => {},
+    answer: () => {},
+    foregroundGroup: () => undefined,
+    cwdReported: () => {},
+    changed: () => {},
+    hold: () => {},
+    parseFailed: () => {},
+  }
   for (const [columns, rows] of [
     [80, 24],
     [200, 50],

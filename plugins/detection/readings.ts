@@ -1,0 +1,53 @@
+/** What the rules of a manifest say about one picture: the best title rule and the best screen rule. Pure. */
+import type { AgentActivity } from '../sessions/types.ts'
+import type { Manifest, Rule } from './manifest.ts'
+import { bestRule } from './match.ts'
+import { groupOf, spellRegion, type Picture } from './regions.ts'
+
+export interface Reading {
+  readonly rule: string
+  /** As the manifest spells it. */
+  readonly region: string
+  readonly state: AgentActivity
+  /** The rule marks a question its owner has to answer. */
+  readonly question: boolean
+}
+
+export interface Readings {
+  readonly title: (Reading & { readonly source: 'osc_title' | 'osc_progress' }) | undefined
+  readonly screen: Reading | undefined
+  /** Some screen rule can say idle; where none can, an idle title is all there is. */
+  readonly knowsIdleScreen: boolean
+}
+
+export const NOTHING_READ: Readings = { title: undefined, screen: undefined, knowsIdleScreen: true }
+
+const readingOf = (rule: Rule): Reading => ({
+  rule: rule.id,
+  region: spellRegion(rule.region),
+  state: rule.state,
+  question: rule.visibleBlocker,
+})
+
+/** Reads `picture`. Priorities decide within a group; how the groups weigh against each other is weigh.ts. */
+export function readPicture(manifest: Manifest, picture: Picture): Readings {
+  const title = bestRule(manifest, picture, 'title')
+  const screen = bestRule(manifest, picture, 'screen')
+  return {
+    title: title && {
+      ...readingOf(title),
+      source: title.region.kind === 'osc_progress' ? 'osc_progress' : 'osc_title',
+    },
+    screen: screen && readingOf(screen),
+    knowsIdleScreen: manifest.rules.some((it) => it.state === 'idle' && groupOf(it.region) === 'screen'),
+  }
+}
+
+/**
+ * The manifest of a plain shell: what a program without an agent prints is a text and no state, so only what it tells
+ * the terminal (title, progress) counts.
+ */
+export const titlesOnly = (manifest: Manifest): Manifest => ({
+  ...manifest,
+  rules: manifest.rules.filter((it) => groupOf(it.region) === 'title'),
+})

@@ -1,0 +1,116 @@
+// R4: what hours of use leave in memory. Clients list, read, draw, type, attach, come and go, sessions are made and
+// removed, two programs write without end; the floor of each process's memory behind the warm-up is compared with the
+// floor at the end. A floor, because what V8 has not collected yet is no growth.
+import { setTimeout as pause } from 'node:timers/promises'
+import { memory } from './proc.mjs'
+import { END, echoing, idle, payload } from './programs.mjs'
+import { workerOf } from './roots.mjs'
+import { now, percentile } from './stats.mjs'
+
+const SAMPLE_MS = 500
+/** Shares of the whole: until then it warms up, and the length of each of the two windows compared. */
+const WARM_UP = 0.3
+const WINDOW = 0.2
+const FLOOR = 0.1
+const ROUND_MS = 40
+const BYTES_A_TURN = 100_000
+
+/** Writes the beginning of the file again and again, somewhat below 1 MB a second. */
+const writing = (root, name, file) => [
+  '/bin/sh',
+  root.file(`${name}.sh`, `while :; do head -c ${BYTES_A_TURN} '${file}'; sleep 0.1; done\n`, 0o700),
+]
+
+export async function flat(bench) {
+  const root = bench.root()
+  const { wire } = await root.start()
+  root.profile('echo', echoing(root.path))
+  root.profile('idle', idle)
+  for (const kind of ['ascii', 'screen'])
+    root.profile(kind, writing(root, kind, payload(root.path, kind, 4_000_000).path))
+  const open = (agent) => wire.call('session.new', { agent, cols: 120, rows: 40 })
+  const sessions = {
+    'echo session': await open('echo'),
+    'idle session': await open('idle'),
+    'writer of text': await open('ascii'),
+    'writer of screens': await open('screen'),
+  }
+  const subscriber = await root.connect()
+  await subscriber.call('subscribe')
+
+  const watched = { daemon: root.daemonPid() }
+  for (const [name, it] of Object.entries(sessions)) watched[name] = workerOf(it)
+  const samples = Object.fromEntries(Object.keys(watched).map((name) => [name, []]))
+  const length = bench.minutes * 60_000
+  const began = now()
+  const load = mixed(wire, Object.values(sessions), () => now() - began > length)
+  while (now() - began < length) {
+    for (const [name, pid] of Object.entries(watched)) samples[name].push({ at: now() - began, mb: memory(pid).pss })
+    await Promise.race([pause(SAMPLE_MS), load.failed])
+  }
+  const counts = await load.done
+
+  const floor = (name, from) =>
+    percentile(
+      samples[name].filter((it) => it.at >= from * length && it.at < (from + WINDOW) * length).map((it) => it.mb),
+      FLOOR,
+    )
+  const growth = Object.keys(watched).map((name) => {
+    const [before, after] = [floor(name, WARM_UP), floor(name, 1 - WINDOW)]
+    return { name, before, after, percent: (100 * (after - before)) / before }
+  })
+  bench.report('R4', { ours: [Math.max(...growth.map((it) => it.percent))], peer: [], errors: [] }, [
+    `${bench.minutes} min, ${counts.rounds} rounds, ${counts.attached} attaches, ${counts.created} sessions made and removed`,
+    ...growth.map(
+      (it) => `${it.name} ${it.before.toFixed(1)} to ${it.after.toFixed(1)} MB (${it.percent.toFixed(1)} %)`,
+    ),
+  ])
+  await bench.drop(root)
+}
+
+/** Plays until `over`. Shape: { done: counts, failed: rejects when it failed before } */
+function mixed(wire, sessions, over) {
+  const counts = { rounds: 0, attached: 0, created: 0 }
+  const [echo] = sessions
+  const play = async () => {
+    for (; !over(); counts.rounds++) {
+      const { id } = sessions[counts.rounds % sessions.length]
+      await wire.call('session.list')
+      await wire.call('session.inspect', id)
+      await wire.call('session.screen', { session_id: id })
+      await wire.call('session.output', { session_id: id, max_bytes: 65_536 })
+      await wire.call('session.set_metadata', { session_id: id, metadata: { round: String(counts.rounds) } })
+      if (counts.rounds % 10 === 0) await attachTo(wire, id, counts.rounds % 20 === 0 ? 'daemon' : 'direct')
+      if (counts.rounds % 10 === 5) await typeInto(wire, echo.id)
+      if (counts.rounds % 10 === 0 || counts.rounds % 10 === 5) counts.attached++
+      if (counts.rounds % 25 === 0) {
+        const made = await wire.call('session.new', { agent: 'idle', cols: 80, rows: 24 })
+        await wire.call('session.remove', made.id)
+        counts.created++
+      }
+      await pause(ROUND_MS)
+    }
+    return counts
+  }
+  const done = play()
+  const failed = new Promise((_, reject) => done.catch(reject))
+  failed.catch(() => {})
+  return { done, failed }
+}
+
+async function attachTo(wire, id, way) {
+  const stream = await wire.attach(id, { way, cols: 120, rows: 40 })
+  const until = now() + 5_000
+  while (stream.total === 0 && now() < until) await pause(2)
+  stream.close()
+}
+
+async function typeInto(wire, id) {
+  const stream = await wire.attach(id, { cols: 120, rows: 40 })
+  const text = `${END}${counter++}`
+  const echoed = stream.until(text, 10_000)
+  stream.write(`${text}\r\n`)
+  await echoed
+  stream.close()
+}
+let counter = 0
