@@ -21,9 +21,10 @@ const SHRINKS: Readonly<
   NAME: { fair: 12, least: 6, keep: 'start' },
   PROJECT: { fair: 12, least: 6, keep: 'start' },
   BRANCH: { fair: 12, least: 6, keep: 'start' },
+  TITLE: { fair: 24, least: 12, keep: 'start' },
 }
 /** Left out in this order once what says nothing is left out; session inspect shows them all. */
-const SPARE = ['SOURCE', 'ORIGIN', 'PID', 'SIZE', 'AGENT', 'PROJECT', 'BRANCH']
+const SPARE = ['SOURCE', 'ORIGIN', 'PID', 'SIZE', 'AGENT', 'PROJECT', 'BRANCH', 'HOST', 'SEVERITY', 'SESSION']
 /** Texts that go on below themselves, as the last column. */
 const WRAPS: ReadonlySet<string> = new Set(['DETAIL', 'VALUE'])
 const LEAST_WRAP = 20

@@ -5,9 +5,11 @@ import type notifications from '../plugins/notifications/contract.ts'
 import type packages from '../plugins/packages/contract.ts'
 import type sessions from '../plugins/sessions/contract.ts'
 import type system from '../plugins/system/contract.ts'
+import type waits from '../plugins/waits/contract.ts'
 import { TURN_WAIT_CEILING_MS } from '../protocol/limits.ts'
 
 type Served = typeof sessions.methods &
+  typeof waits.methods &
   typeof notifications.methods &
   typeof detection.methods &
   typeof system.methods &

@@ -25,6 +25,7 @@ export {
   type Plugin,
   type SetupContext,
   type SetupResult,
+  type StoreFile,
   type StreamHandler,
   type Surface,
   type Token,

@@ -6,6 +6,7 @@ import type { Clock } from './clock.ts'
 import type { EventBus } from './events.ts'
 import type { Log } from './log.ts'
 import type { Paths } from './paths.ts'
+import type { Migrations, SchemaVersions } from './store/lines.ts'
 import type { RecordTables } from './store/tables.ts'
 import type { Scope } from './scope.ts'
 import type { RawStream } from './server/raw-stream.ts'
@@ -125,10 +126,19 @@ export interface SetupResult<C extends Contract, S> {
   readonly streams?: Readonly<Record<string, StreamHandler>>
 }
 
+/** A record log and what a build can read of it. */
+export interface StoreFile {
+  readonly file: string
+  readonly schema: SchemaVersions
+  readonly migrations: Migrations
+}
+
 export interface Plugin<C extends Contract = Contract, N extends Needs = Needs, S = unknown> {
   readonly contract: C
   readonly needs: N
   readonly provides?: Token<S>
+  /** Record logs it opens by itself, so that an upgrade can be judged without a start. Pure. */
+  readonly stores?: (paths: Paths) => readonly StoreFile[]
   setup(context: SetupContext<C, N>): Promise<SetupResult<C, S>> | SetupResult<C, S>
 }
 
@@ -144,6 +154,7 @@ export interface Bootable {
   readonly contract: Contract
   readonly needs: Needs
   readonly provides?: Token<unknown>
+  readonly stores?: (paths: Paths) => readonly StoreFile[]
   setup(context: never): Promise<ErasedSetup> | ErasedSetup
 }
 export interface ErasedSetup {

@@ -22,6 +22,7 @@ import { commands as notifications } from '../plugins/notifications/commands.ts'
 import { commands as packages } from '../plugins/packages/commands.ts'
 import { commands as sessions } from '../plugins/sessions/commands.ts'
 import { commands as system } from '../plugins/system/commands.ts'
+import { commands as waits } from '../plugins/waits/commands.ts'
 import type { Command } from '../protocol/command.ts'
 
 declare const POHUNEK_LOAD_ONLY: boolean | undefined
@@ -50,6 +51,7 @@ async function run(argv: readonly string[]): Promise<number> {
     ...system,
     ...packages,
     ...notifications,
+    ...waits,
     watchNotificationsCommand(cli),
     doctorCommand(cli),
     ...daemonCommands(cli),

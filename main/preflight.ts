@@ -11,7 +11,7 @@ import { resolvePaths, type Paths } from '../kernel/paths.ts'
 import { readPrivate } from '../kernel/secure-files.ts'
 import { dryRun, tableOf, type DryRun } from '../kernel/store/dry-run.ts'
 import type { StoreOptions } from '../kernel/store/record-log.ts'
-import type { Bootable } from '../kernel/index.ts'
+import type { Bootable, StoreFile } from '../kernel/index.ts'
 import { checkPrivateDir } from '../platform/private-files.ts'
 import type { Processes } from '../platform/processes.ts'
 import { readJournals } from '../plugins/sessions/journal.ts'
@@ -39,7 +39,7 @@ export interface PreflightReport {
     readonly error_code: string | null
     readonly error: string | null
   }
-  /** Sessions that live. None while the store is refused: nobody can say what it holds. */
+  /** Sessions that live. None while their store is refused: nobody can say what it holds. */
   readonly sessions: readonly SessionVerdict[]
   /** Ours in shape: workers with a program that no record names. They do not keep anybody from an upgrade. */
   readonly unmanaged_workers: readonly UnmanagedWorker[]
@@ -93,8 +93,11 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
   const paths = resolvePaths(env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: options.tmpdir })
   for (const path of [paths.runtime, paths.data, paths.state, paths.logs]) checkIfPresent(path)
   const config = loadConfig(paths)
-  startOrder(leaveOut(options.plugins, [...new Set([...config.without, ...options.without])]))
-  const { store, refusal } = lookAtStore(join(paths.data, 'metadata.jsonl'), options.store)
+  const plugins = startOrder(leaveOut(options.plugins, [...new Set([...config.without, ...options.without])]))
+  const store = lookAt({ file: join(paths.data, 'metadata.jsonl'), ...options.store })
+  const others = plugins.flatMap((it) => it.stores?.(paths) ?? []).map(lookAt)
+  // The report has one store: that of the sessions, refused also when this daemon would not start on another one.
+  const error = [store, ...others].find((it) => it.error !== undefined)?.error
   const table = tableOf(store.state === 'refused' ? [] : store.changes, sessionTable)
   const common = {
     processes,
@@ -126,36 +129,41 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
     report: {
       report_version: 1,
       store: {
-        state: store.state,
+        state: error === undefined ? store.state : 'refused',
         schema_from: store.schemaFrom ?? null,
         schema_to: store.schemaTo,
         records: store.records,
-        error_code: store.error?.code ?? null,
-        error: store.error?.message ?? null,
+        error_code: error?.code ?? null,
+        error: error?.message ?? null,
       },
       sessions,
       unmanaged_workers: lostRecords === 0 ? unrecorded : [],
       runtimes: null,
       stopped_sessions: stopped,
     },
-    refusal: refusal ?? (atRisk > 0 ? preflightFaults.service_upgrade_sessions_at_risk({ atRisk }) : undefined),
+    refusal:
+      error !== undefined
+        ? unusable(error)
+        : atRisk > 0
+          ? preflightFaults.service_upgrade_sessions_at_risk({ atRisk })
+          : undefined,
   }
 }
 
-function lookAtStore(file: string, options: PreflightOptions['store']): { store: DryRun; refusal: Fault | undefined } {
-  let store: DryRun
+function lookAt({ file, ...known }: StoreFile): DryRun {
   try {
-    store = dryRun(readPrivate(file, Number.MAX_SAFE_INTEGER), { file, ...options })
+    return dryRun(readPrivate(file, Number.MAX_SAFE_INTEGER), { file, ...known })
   } catch (failure) {
     if (!(failure instanceof Fault)) throw failure
-    const nothing = dryRun(undefined, { file, ...options })
-    store = { ...nothing, state: 'refused', error: failure }
+    return { ...dryRun(undefined, { file, ...known }), state: 'refused', error: failure }
   }
-  const { error } = store
-  if (error === undefined) return { store, refusal: undefined }
-  const remedy = error.recover ?? 'look at the file'
-  return { store, refusal: preflightFaults.service_upgrade_store_unusable({ error: error.message, remedy }, error) }
 }
+
+const unusable = (error: Fault): Fault =>
+  preflightFaults.service_upgrade_store_unusable(
+    { error: error.message, remedy: error.recover ?? 'look at the file' },
+    error,
+  )
 
 function checkIfPresent(path: string): void {
   try {

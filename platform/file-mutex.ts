@@ -10,31 +10,48 @@ import { linkSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import type { ProcessIdentity, Processes } from './processes.ts'
 import { removeFile } from './private-files.ts'
 
-/** A section takes well under a millisecond. A holder stopped in it must not stop the others for longer than this. */
-const MAX_WAIT_MS = 200
+/**
+ * Looks at one hold, a millisecond or what the machine makes of it apart. A section takes well under one; a holder that
+ * is stopped in it must not stop the others for longer.
+ */
+const MAX_LOOKS = 200
+/** The same over all holds of others: a busy lock is had in the end, or gone without. */
+const MAX_BUSY_LOOKS = 4 * MAX_LOOKS
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4))
 
 type Facts = Pick<Processes, 'isRunning' | 'bootId'>
 
 /**
- * Answers a function that runs `section` under the mutex of `path`, or without it once `MAX_WAIT_MS` passed or where no
- * file can be made.
+ * Answers a function that runs `section` under the mutex of `path`, or without it when it cannot be had: its holder is
+ * stopped, or no file can be made.
  */
 export function fileMutex(
   path: string,
   { processes, self }: { processes: Facts; self: ProcessIdentity },
 ): (section: () => void) => void {
-  const holder = `${self.pid} ${self.startIdentity} ${processes.bootId()}`
+  const identity = `${self.pid} ${self.startIdentity} ${processes.bootId()}`
+  let holds = 0
   const own = `${path}.${self.pid}`
+  /** The hold that one section waited for in vain: the next ones do not. */
+  let stuck: string | undefined
   return (section) => {
+    const holder = `${identity} ${++holds}`
     let taken = tryTake(path, own, holder)
-    for (let waitedMs = 0; taken === 'held' && waitedMs < MAX_WAIT_MS; waitedMs++) {
-      const found = readHolder(path)
-      if (found !== undefined && isAbandoned(found, processes)) takeAway(path, own, found)
-      else Atomics.wait(sleeper, 0, 0, 1)
+    let found: string | undefined
+    for (let [looks, all] = [0, 0]; taken === 'held' && looks < MAX_LOOKS && all < MAX_BUSY_LOOKS; looks++, all++) {
+      const before = found
+      found = readHolder(path)
+      if (found !== before) looks = 0
+      if (found !== undefined && !isAbandoned(found, processes)) {
+        if (found === stuck) break
+        Atomics.wait(sleeper, 0, 0, 1)
+        continue
+      }
+      if (found !== undefined) takeAway(path, own, found)
       taken = tryTake(path, own, holder)
     }
+    stuck = taken === 'held' ? found : undefined
     try {
       section()
     } finally {

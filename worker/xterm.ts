@@ -38,6 +38,12 @@ export interface Grid {
   savedCharset: unknown
   tabs: Record<number, boolean | undefined>
 }
+/** Keeps the bytes of a character whose end has not come yet in `interim`, followed by zeros. */
+export interface Decoder {
+  interim: Uint8Array
+  clear(): void
+  decode(bytes: Uint8Array, target: Uint32Array): number
+}
 export interface Core {
   options: { scrollback: number }
   cols: number
@@ -69,7 +75,7 @@ export interface Core {
     eraseInLine(params: { params: number[] }, respectProtect: boolean): boolean
     parse(bytes: Uint8Array): void
     _curAttrData: Attributes
-    _utf8Decoder: { interim: Uint8Array; clear(): void }
+    _utf8Decoder: Decoder
     _parser: {
       currentState: number
       reset(): void
@@ -123,6 +129,7 @@ export function createEmulator(columns: number, rows: number, scrollback: number
   terminal.loadAddon(new UnicodeGraphemesAddon())
   const { _core: core } = terminal as unknown as { _core: Core }
   mendEraseAbove(terminal.parser, core)
+  mendCutCharacters(core._inputHandler._utf8Decoder)
   boundCosts(terminal.parser, core)
   return {
     core,
@@ -130,6 +137,23 @@ export function createEmulator(columns: number, rows: number, scrollback: number
     onData: (listener) => void terminal.onData(listener),
     onTitleChange: (listener) => void terminal.onTitleChange(listener),
     dispose: () => terminal.dispose(),
+  }
+}
+
+/**
+ * Works around a fault of @xterm/headless 6.0: a character with a byte 0x80 in it, as • – … “ have, is lost when a read
+ * ends behind that byte. The first bytes of a cut character are given to the decoder again, together with the rest.
+ * Goes when Utf8ToUtf32.decode counts the bytes it keeps instead of looking for the first without payload.
+ */
+function mendCutCharacters(decoder: Decoder): void {
+  const decode = decoder.decode.bind(decoder)
+  decoder.decode = (bytes, target) => {
+    const kept = decoder.interim.findIndex((byte) => byte === 0)
+    if (kept === 0 || bytes.length === 0) return decode(bytes, target)
+    const whole = Buffer.concat([decoder.interim.subarray(0, kept === -1 ? undefined : kept), bytes])
+    decoder.clear()
+    // Of the kept bytes and the rest of their character one code point comes: the target is long enough.
+    return decode(whole, target)
   }
 }
 

@@ -74,16 +74,23 @@ function runsOn(pid: number, tid: number): boolean {
   return pending !== undefined && (BigInt(`0x${pending}`) & SIGKILL_PENDING) === 0n
 }
 
-/** The environment block; of a process without its first thread, that of another thread. Throws what the system refused. */
+/**
+ * The environment block; of a process without its first thread, which shows none or withholds it, that of another thread.
+ * Throws what the system refused.
+ */
 export function readEnviron(pid: number): Buffer {
+  let refusal: unknown
   try {
     const block = readFileSync(`/proc/${pid}/environ`)
     if (block.length > 0) return block
   } catch (failure) {
-    if ((failure as NodeJS.ErrnoException).code !== 'ESRCH') throw failure
+    if (couldNotLook(failure)) throw failure
+    refusal = failure
   }
-  const living = threadsOf(pid).find((tid) => tid !== pid && runsOn(pid, tid))
-  return readFileSync(living === undefined ? `/proc/${pid}/environ` : `/proc/${pid}/task/${living}/environ`)
+  const living = readStat(pid)?.headless === true ? threadsOf(pid).find((tid) => runsOn(pid, tid)) : undefined
+  if (living !== undefined) return readFileSync(`/proc/${pid}/task/${living}/environ`)
+  if (refusal !== undefined) throw refusal
+  return Buffer.alloc(0)
 }
 
 /** All process ids now, in the order of /proc. */

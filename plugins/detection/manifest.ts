@@ -80,7 +80,11 @@ export function parseManifest(text: string, file: string): Manifest {
     return new Reader().manifest(raw)
   } catch (failure) {
     if (!(failure instanceof Problem)) throw failure
-    throw faults.invalid_profile({ file, ...(failure.key === '' ? {} : { key: failure.key }), problem: failure.message })
+    throw faults.invalid_profile({
+      file,
+      ...(failure.key === '' ? {} : { key: failure.key }),
+      problem: failure.message,
+    })
   }
 }
 
@@ -231,6 +235,10 @@ function regionOf(it: unknown, place: string): Region {
   if (region !== undefined) return region
   throw new Problem(
     place,
-    it === undefined ? 'is missing' : `unknown region ${JSON.stringify(String(it).slice(0, 64))}`,
+    it === undefined
+      ? 'is missing'
+      : typeof it === 'string'
+        ? `unknown region ${JSON.stringify(it.slice(0, 64))}`
+        : 'is not a text',
   )
 }

@@ -74,6 +74,10 @@ export class Manifests {
 
   /** One line for each agent whose manifest cannot be used as it stands. */
   problems(): string[] {
+    for (const key of [...this.#kept.keys()]) {
+      const [agent = '', base = ''] = key.split('\0')
+      this.of(agent, base) // a file may have been corrected, or spoiled, since somebody looked
+    }
     return [...this.#kept.entries()].flatMap(([key, { problem, good }]) =>
       problem === undefined
         ? []

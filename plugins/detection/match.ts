@@ -14,7 +14,7 @@ const views = new WeakMap<Picture, Map<string, RegionView>>()
 
 function viewOf(rule: Rule, picture: Picture): RegionView {
   let known = views.get(picture)
-  if (known === undefined) views.set(picture, (known = new Map()))
+  if (known === undefined) views.set(picture, (known = new Map<string, RegionView>()))
   const name = spellRegion(rule.region)
   let view = known.get(name)
   if (view === undefined) {

@@ -43,16 +43,13 @@ export const detectionPlugin = (facts: Processes = processes) =>
             revision: String(revision),
           }),
       })
-      const considerAll = (): void => {
-        for (const { id } of sessions.list()) trackers.consider(id)
-      }
       // A launch whose manifest cannot be read would run unseen: it is refused while nothing has been made.
       sessions.hooks.plan.tap('detection', (plan) => {
         if (plan.agentBase !== undefined) manifests.check(plan.agent, plan.agentBase)
         return plan
       })
       lifecycle.load.tap('detection', () => trackers.forgetStored())
-      lifecycle.ready.tap('detection', considerAll)
+      lifecycle.ready.tap('detection', () => trackers.open())
       sessions.hooks.created.tap('detection', ({ id }) => trackers.consider(id))
       sessions.hooks.changed.tap('detection', ({ id }) => trackers.consider(id))
       sessions.hooks.ended.tap('detection', ({ id }) => trackers.consider(id))

@@ -103,7 +103,8 @@ function promptBox(rows: readonly string[]): { top: number; bottom: number } | u
   return top < 0 ? undefined : { top, bottom }
 }
 
-const range = (from: number, to: number): number[] => Array.from({ length: Math.max(0, to - from + 1) }, (_, n) => from + n)
+const range = (from: number, to: number): number[] =>
+  Array.from({ length: Math.max(0, to - from + 1) }, (_, n) => from + n)
 
 const filled = (rows: readonly string[]): number[] => range(0, rows.length - 1).filter((n) => rows[n]?.trim() !== '')
 

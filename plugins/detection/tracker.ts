@@ -22,8 +22,11 @@ import type { Sight } from './weigh.ts'
 
 /** A burst of changes is looked at at its start and then this often. */
 const LOOK_REST_MS = 80
-/** A worker that could not be asked is asked again after this. */
+/** What a plain shell tells its terminal is no agent's state that somebody waits for, and shells print a lot. */
+const TITLES_REST_MS = 400
+/** A worker that could not be asked is asked again after this, then after twice as long, and so on. */
 const RETRY_MS = 1_000
+const MAX_RETRY_MS = 60_000
 /** Files of the manifest are looked at again at most this often, except for a caller who asks. */
 const MANIFEST_MS = 1_000
 const MAX_TRANSITIONS = 8
@@ -71,6 +74,7 @@ export class Tracker implements Disposable {
   #timer: Disposable | undefined
   #timerAt = Infinity
   #lookedAt = -Infinity
+  #retryMs = RETRY_MS
   #running: Promise<Look | undefined> | undefined
   #queued: Promise<Look | undefined> | undefined
   #closed = false
@@ -106,6 +110,7 @@ export class Tracker implements Disposable {
 
   /** The worker cannot be asked any more. 4 */
   leave(): void {
+    if (this.#closed) return
     this.#away = true
     this.#rest()
     this.#foreground = undefined
@@ -151,7 +156,8 @@ export class Tracker implements Disposable {
   #wake(ms: number): void {
     if (this.#closed || this.#options.scope.closed) return
     const now = this.#options.clock.monotonic()
-    const at = Math.max(now + ms, this.#lookedAt + LOOK_REST_MS)
+    const restMs = this.#manifest?.titlesOnly === true ? TITLES_REST_MS : LOOK_REST_MS
+    const at = Math.max(now + ms, this.#lookedAt + restMs)
     if (at >= this.#timerAt) return
     this.#timer?.[Symbol.dispose]()
     this.#timerAt = at
@@ -172,7 +178,8 @@ export class Tracker implements Disposable {
     this.#start(false).catch((failure: unknown) => {
       if (this.#closed || !this.#isCurrent()) return
       this.#options.log.debug({ session_id: this.#options.id, problem: messageOf(failure) }, 'a look failed')
-      this.#wake(RETRY_MS)
+      this.#wake(this.#retryMs)
+      this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS)
     })
   }
 
@@ -198,6 +205,7 @@ export class Tracker implements Disposable {
     if (manifest === undefined) return undefined
     const picture = await sessions.snapshot(id)
     if (this.#closed || !this.#isCurrent()) return undefined // 3
+    this.#retryMs = RETRY_MS
     const now = clock.monotonic()
     const front = this.#inFront(manifest, now)
     const sight: Sight = {

@@ -61,6 +61,7 @@ export class Trackers {
   readonly #options: TrackersOptions
   readonly #tracked = new Map<string, Tracked>()
   #revision = 0n
+  #open = false
 
   constructor(options: TrackersOptions) {
     this.#options = options
@@ -89,18 +90,25 @@ export class Trackers {
       if (it.activity !== undefined) this.#options.sessions.show(it.id, { activity: undefined }, 'quiet')
   }
 
+  /** From now on terminals are looked at: a daemon that starts first finds its workers. */
+  open(): void {
+    this.#open = true
+    for (const { id } of this.#options.sessions.list()) this.consider(id)
+  }
+
   /** Looks at what is true of a session now and tracks its runtime, or stops. Cheap: called for every change. */
   consider(id: string): void {
     const { sessions } = this.#options
     const info = sessions.get(id)
     const tracked = this.#tracked.get(id)
+    if (!this.#open || this.#options.scope.closed) return
     if (info === undefined || isOver(info)) return this.#drop(id, 'ended')
     const runtime = sessions.runtime(id)
     if (runtime === undefined) return tracked?.tracker.leave()
     if (tracked === undefined) return this.#track(info, runtime)
     if (!isSameRuntime(tracked.tracker.runtime, runtime)) {
       this.#drop(id, 'replaced')
-      this.#track(info, runtime)
+      if (!this.#tracked.has(id)) this.#track(info, runtime) // taking back what was shown comes here again
     } else tracked.tracker.resume()
   }
 
@@ -127,7 +135,7 @@ export class Trackers {
   #track({ id, agent, agent_base }: SessionInfo, runtime: RuntimeIdentity): void {
     const { sessions, runtimes, manifests, facts, clock, log } = this.#options
     const scope = this.#options.scope.child(id)
-    const tracker = new Tracker({
+    const tracker: Tracker = new Tracker({
       id,
       runtime,
       sessions,
@@ -137,26 +145,32 @@ export class Trackers {
       scope,
       manifest: () => manifests.of(agent, agent_base),
       reportApp: runtimes.get(agent_base)?.descriptor.reports?.osc7501App,
-      publish: (publication, of) => this.#publish(id, publication, of),
+      publish: (publication, of) => this.#publish(id, tracked, publication, of),
       left: () => this.consider(id),
     })
     scope.own('tracker', tracker)
-    this.#tracked.set(id, { tracker, scope, floor: this.#revision, kept: [], current: undefined, waiters: new Set() })
+    const tracked: Tracked = {
+      tracker,
+      scope,
+      floor: this.#revision,
+      kept: [],
+      current: undefined,
+      waiters: new Set(),
+    }
+    this.#tracked.set(id, tracked)
   }
 
   #drop(id: string, how: Left): void {
     const tracked = this.#tracked.get(id)
     if (tracked === undefined) return
-    tracked.tracker[Symbol.dispose]()
     this.#tracked.delete(id)
+    tracked.tracker[Symbol.dispose]()
     if (how === 'replaced') this.#revision++ // boundaries taken before are behind the new runtime's floor
     for (const it of [...tracked.waiters]) it.left(how)
     void tracked.scope.close()
   }
 
-  #publish(id: string, publication: Publication, runtime: RuntimeIdentity): void {
-    const tracked = this.#tracked.get(id)
-    if (tracked === undefined) return
+  #publish(id: string, tracked: Tracked, publication: Publication, runtime: RuntimeIdentity): void {
     const { activity, source, fresh, why } = publication
     const before = tracked.current?.activity
     const now: ActivityEvidence | undefined =

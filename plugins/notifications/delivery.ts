@@ -38,7 +38,7 @@ export interface DeliveryEdges {
 export class Delivery {
   readonly #edges: DeliveryEdges
   #backlog: string[] = []
-  #running = false
+  #running: Promise<void> | undefined
   #pause: Disposable | undefined
   #pauseMs = FIRST_PAUSE_MS
   #down: { readonly since: number; readonly problem: string } | undefined
@@ -47,6 +47,8 @@ export class Delivery {
 
   constructor(edges: DeliveryEdges) {
     this.#edges = edges
+    // The command ends with the daemon, which waits for that.
+    edges.scope.defer('notify command', () => this.#running)
   }
 
   isFor({ kind }: NotificationRecord): boolean {
@@ -67,7 +69,7 @@ export class Delivery {
     this.#backlog.push(record.id)
     const over = this.#backlog.length - MAX_BACKLOG
     // The one being told stays in front.
-    if (over > 0) this.#giveUp(this.#backlog.splice(this.#running ? 1 : 0, over))
+    if (over > 0) this.#giveUp(this.#backlog.splice(this.#running === undefined ? 0 : 1, over))
     this.#next()
   }
 
@@ -88,21 +90,17 @@ export class Delivery {
 
   #next(): void {
     const { scope, log } = this.#edges
-    if (this.#running || this.#pause !== undefined || scope.closed || this.#backlog.length === 0) return
-    this.#running = true
-    this.#tell()
+    if (this.#running !== undefined || this.#pause !== undefined || scope.closed || this.#backlog.length === 0) return
+    this.#running = this.#tell()
       .catch((failure: unknown) => {
         log.error({ err: failure }, 'the delivery of notifications failed')
         return false
       })
-      .then(
-        (goesOn) => {
-          this.#running = false
-          if (goesOn) this.#next()
-          else this.#wait()
-        },
-        () => undefined,
-      )
+      .then((goesOn) => {
+        this.#running = undefined
+        if (goesOn) this.#next()
+        else this.#wait()
+      })
   }
 
   #wait(): void {

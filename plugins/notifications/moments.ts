@@ -7,103 +7,54 @@
  *  4. A working state must last CONFIRM_MS, or become idle, before it resolves anything (FC-cb0c).
  */
 import { crashPoint } from '../../kernel/crash-points.ts'
-import type { Clock } from '../../kernel/clock.ts'
-import type { Log } from '../../kernel/log.ts'
-import type { Scope } from '../../kernel/scope.ts'
-import type { Table } from '../../kernel/store/tables.ts'
 import { messageOf } from '../../protocol/fault.ts'
-import type { SessionService } from '../sessions/api.ts'
-import type { AgentActivity } from '../sessions/types.ts'
-import type { SettledReport } from './api.ts'
+import type { AgentActivity, SessionInfo } from '../sessions/types.ts'
 import { faults } from './faults.ts'
-import { upgradedBy, type Inbox } from './inbox.ts'
-import { createdMs } from './list.ts'
-import type { PolicyFile } from './policy.ts'
+import { upgradedBy } from './inbox.ts'
+import {
+  isSame,
+  newMoment,
+  recordOf,
+  reset,
+  targetOf,
+  wasTold,
+  type Moment,
+  type Report,
+  type Reported,
+  type State,
+} from './moment.ts'
 import { isOutside, isProjector, rankOf } from './rank.ts'
-import type { Draft, MomentKind } from './request.ts'
+import { isOver } from './sessions.ts'
 import { isOpen } from './status.ts'
 import type { Held } from './stored.ts'
-import { isOver } from './sessions.ts'
 import type { NotificationRecord } from './types.ts'
-import type { Work } from './work.ts'
+import { CONFIRM_MS, Windows, type WindowEdges } from './windows.ts'
 
-/** How long a working state lasts before it counts: a screen redrawn around a dialog can look like work for a moment. */
-const CONFIRM_MS = 1_000
-/** Reports held at once; over it the oldest ends its window early. */
-const MAX_HELD = 1_024
-/** A commit that failed is tried again after at least this. */
-const RETRY_MS = 5_000
-/** A hook report this late after an answer may still be about what was answered. */
-const LATE_HOOK_MS = 120_000
-
-export interface Report {
-  readonly draft: Draft
-  readonly sessionId: string
-  readonly moment: MomentKind
-  /** The policy keeps a record of it. */
-  readonly keep: boolean
-  /** See SettledReport. */
-  readonly counts: boolean
-  /** From the projector of this daemon. */
-  readonly projected?: boolean
-}
-
-export interface Reported {
-  readonly created: boolean
-  /** undefined when no record was or will be made of it. */
-  readonly record?: NotificationRecord
-}
-
-interface Moment {
-  held?: { it: Held; readonly timer: Disposable; readonly since: number }
-  /** It was settled: waits know of it. */
-  told: boolean
-  /** Somebody but the projector reported it. */
-  heard: boolean
-  /** Its record in the inbox. */
-  recordId?: string
-  /** Provider and source id of the last report: the same report again is not another one. */
-  source?: string
-}
-
-interface State {
-  activity: AgentActivity | undefined
-  /** Work was seen and its end was not reported yet. */
-  inTurn: boolean
-  /** Work that is not confirmed yet, and what was before it. */
-  leaving?: { readonly timer: Disposable; readonly from: AgentActivity | undefined; readonly at: number }
-  /** When an attention ended that no hook had reported: its hook may still come (FC-9b28). */
-  unheardAnswerAt?: number
-  readonly attention: Moment
-  readonly turn: Moment
-}
-
-const newMoment = (): Moment => ({ told: false, heard: false })
-
-export interface MomentsEdges {
-  readonly inbox: Inbox
-  readonly held: Table<Held>
-  readonly policy: PolicyFile
-  readonly sessions: Pick<SessionService, 'get'>
-  readonly clock: Clock
-  readonly log: Log
-  readonly scope: Scope
-  readonly work: Work
+export interface MomentsEdges extends WindowEdges {
   readonly mint: () => string
-  readonly settled: (report: SettledReport) => void
 }
 
 export class Moments {
   readonly #edges: MomentsEdges
   readonly #states = new Map<string, State>()
+  readonly #windows: Windows
 
   constructor(edges: MomentsEdges) {
     this.#edges = edges
+    this.#windows = new Windows(edges, this.#states)
   }
 
   isHeld(sessionId: string): boolean {
     const state = this.#states.get(sessionId)
     return [state?.attention, state?.turn].some((it) => it?.held?.it.record !== undefined)
+  }
+
+  /** What the daemon before saw: a turn that ended while none ran ends when that is seen. */
+  remember(sessions: readonly SessionInfo[]): void {
+    for (const session of sessions) {
+      if (isOver(session) || (session.activity !== 'working' && session.activity !== 'blocked')) continue
+      this.#state(session.id).inTurn = true
+    }
   }
 
   /** 1. What the daemon before held; `activity` is what is known of a session now. */
@@ -121,7 +72,7 @@ export class Moments {
         await held.delete(it.id)
       } else {
         moment.heard = !isProjector(it.provider)
-        this.#hold(state, moment, it, this.#edges.policy.debounceMs)
+        this.#windows.hold(state, moment, it, this.#edges.policy.debounceMs)
       }
     }
   }
@@ -132,7 +83,8 @@ export class Moments {
     const moment = state[report.moment]
     const source = `${report.draft.source.provider}\0${report.draft.source_id}`
     const isRepeated = report.draft.source_id !== undefined && moment.source === source
-    const known = this.#target(state, moment, report)
+    const { inbox, clock, policy } = this.#edges
+    const known = targetOf(inbox, state, report, { nowMs: clock.now(), dedupeMs: policy.dedupeMs })
     if (isRepeated && (moment.held !== undefined || moment.told)) {
       const record = moment.held?.it.record ?? known
       if (record !== undefined || !report.keep) return { created: false, ...(record === undefined ? {} : { record }) }
@@ -144,9 +96,11 @@ export class Moments {
     }
     if (known !== undefined) {
       moment.source = source
-      return await this.#join(state, moment, known, report)
+      const joined = await this.#join(state, moment, known, report)
+      this.#windows.tidy(report.sessionId, state)
+      return joined
     }
-    const told = this.#isTold(state, moment, report)
+    const told = wasTold(state, report)
     if (!told) reset(moment)
     moment.source = source
     moment.heard ||= report.projected !== true
@@ -176,7 +130,7 @@ export class Moments {
     delete state.leaving
     // 4. Out of a dialog and back into it within a moment: nobody answered it.
     const isBlip = leaving?.from === 'blocked' && now === 'blocked' && fresh
-    const edge = leaving?.at ?? (unseen ? this.#edges.clock.monotonic() : undefined)
+    const edge = leaving?.order ?? (unseen ? this.#windows.next() : undefined)
     if (edge !== undefined && !isBlip) this.#over(sessionId, state, edge)
     const turnEnded = now === 'idle' && (state.inTurn || unseen)
     state.inTurn = now === 'blocked' && (state.inTurn || unseen)
@@ -191,58 +145,25 @@ export class Moments {
   }
 
   #works(sessionId: string, state: State, from: AgentActivity | undefined): void {
-    const { scope, clock } = this.#edges
-    const at = clock.monotonic()
+    const order = this.#windows.next()
     state.inTurn = true
-    if (state.turn.held !== undefined) this.#drop(state.turn)
+    if (state.turn.held !== undefined) this.#windows.drop(state.turn)
     state.leaving?.timer[Symbol.dispose]()
-    const timer = scope.after(CONFIRM_MS, 'confirm', () => {
+    const timer = this.#edges.scope.after(CONFIRM_MS, 'confirm', () => {
       delete state.leaving
-      this.#over(sessionId, state, at)
+      this.#over(sessionId, state, order)
     })
-    state.leaving = { timer, from, at }
+    state.leaving = { timer, from, order }
   }
 
   #state(sessionId: string, activity?: AgentActivity): State {
     let state = this.#states.get(sessionId)
+    if (state !== undefined) state.activity ??= activity
     if (state === undefined) {
       state = { activity, inTurn: activity === 'working', attention: newMoment(), turn: newMoment() }
       this.#states.set(sessionId, state)
     }
     return state
-  }
-
-  /** The record a report belongs to, when there is one. */
-  #target(
-    state: State,
-    moment: Moment,
-    { draft, moment: kind, sessionId, projected }: Report,
-  ): NotificationRecord | undefined {
-    const { inbox, policy, clock } = this.#edges
-    const own = moment.recordId === undefined ? undefined : inbox.get(moment.recordId)
-    // A turn that was told is another one, unless this is the first one beside the projector to tell of it.
-    if (kind === 'turn')
-      return moment.told && !moment.heard && own?.status !== 'deleted' ? own : this.#sameSource(draft, sessionId)
-    const record = own ?? inbox.newestOf('attention', sessionId)
-    if (record === undefined || record.status === 'deleted') return undefined
-    if (record.status === 'unread') return record
-    const isRecent = clock.now() - createdMs(record.id) < policy.dedupeMs
-    if (own !== undefined) return projected === true || isRecent ? record : undefined
-    return record.status === 'read' && (isRecent || state.activity === 'blocked') ? record : undefined
-  }
-
-  #sameSource(draft: Draft, sessionId: string): NotificationRecord | undefined {
-    if (draft.source_id === undefined) return undefined
-    return this.#edges.inbox
-      .ofSession(sessionId)
-      .find((it) => it.source.provider === draft.source.provider && it.source_id === draft.source_id)
-  }
-
-  /** 2. Whether waits were told of what is reported, although no record of it is there. */
-  #isTold(state: State, moment: Moment, { moment: kind, projected }: Report): boolean {
-    if (!moment.told) return false
-    if (kind === 'turn') return !moment.heard && projected !== true
-    return projected === true || !moment.heard || state.activity === 'blocked'
   }
 
   async #join(state: State, moment: Moment, record: NotificationRecord, report: Report): Promise<Reported> {
@@ -269,7 +190,7 @@ export class Moments {
       !keep || (record !== undefined && rank < rankOf(record.source.provider))
         ? record
         : record === undefined
-          ? this.#record(draft, it.id)
+          ? recordOf(draft, it.id)
           : upgradedBy(record, draft)
     const next: Held = {
       ...it,
@@ -288,7 +209,7 @@ export class Moments {
     const { draft, sessionId, keep, counts } = report
     const { held, policy, mint } = this.#edges
     const id = mint()
-    const record = keep ? this.#record(draft, id) : undefined
+    const record = keep ? recordOf(draft, id) : undefined
     const it: Held = {
       id,
       session_id: sessionId,
@@ -300,103 +221,31 @@ export class Moments {
       ...(record === undefined ? {} : { record }),
     }
     const window = policy.debounceMs
-    this.#hold(state, moment, it, window)
+    this.#windows.hold(state, moment, it, window)
     try {
       await this.#store(() => held.put(it))
     } catch (failure) {
-      if (moment.held?.it.id === id) this.#release(moment)
+      if (moment.held?.it.id === id) this.#windows.release(moment)
       throw failure
     }
     crashPoint('notify.held')
-    this.#bound()
-    if (window === 0) await this.#end(state, moment)
+    this.#windows.bound()
+    if (window === 0) await this.#windows.end(state, moment)
     return {
       created: record !== undefined,
       ...(record === undefined ? {} : { record: this.#edges.inbox.get(id) ?? record }),
     }
   }
 
-  #record(draft: Draft, id: string): NotificationRecord {
-    return { id, ...draft, status: 'unread', created_at: new Date(createdMs(id)).toISOString() }
-  }
-
-  #hold(state: State, moment: Moment, it: Held, ms: number): void {
-    const { clock, scope } = this.#edges
-    const due = clock.monotonic() + ms
-    // The longest timers fire early: what is not due is awaited again.
-    const timer = scope.after(ms, 'window', () =>
-      clock.monotonic() < due
-        ? this.#hold(state, moment, moment.held?.it ?? it, due - clock.monotonic())
-        : this.#due(state, moment),
-    )
-    moment.held = { it, timer, since: clock.monotonic() }
-  }
-
-  #due(state: State, moment: Moment): void {
-    const held = moment.held
-    if (held === undefined) return
-    // 4. Whether it is work shows soon; then the report is dropped or due again.
-    if (state.leaving !== undefined) return this.#hold(state, moment, held.it, CONFIRM_MS)
-    this.#endBeside(state, moment)
-  }
-
-  #endBeside(state: State, moment: Moment): void {
-    this.#edges.work.run('a held report could not be settled', this.#end(state, moment))
-  }
-
-  async #end(state: State, moment: Moment): Promise<void> {
-    const { inbox, held: table, log, scope } = this.#edges
-    const it = this.#release(moment)
-    if (it === undefined) return
-    if (this.#isOutdated(state, it)) return this.#discard(it)
-    const told = it.told === true
-    if (!told) this.#tell(moment, it)
-    crashPoint('notify.told')
-    try {
-      if (it.record !== undefined) {
-        moment.recordId = it.id
-        await inbox.add(it.record)
-      }
-    } catch (failure) {
-      log.error({ err: failure, id: it.id }, 'a notification could not be stored; it is tried again')
-      if (!scope.closed && moment.held === undefined) {
-        this.#hold(state, moment, { ...it, told: true }, Math.max(RETRY_MS, this.#edges.policy.debounceMs))
-      }
-      return
-    }
-    await table.delete(it.id)
-    crashPoint('notify.released')
-    if (this.#edges.sessions.get(it.session_id) === undefined && moment.held === undefined)
-      this.#states.delete(it.session_id)
-  }
-
-  #tell(moment: Moment, it: Held): void {
-    moment.told = true
-    if (it.reported !== 'agent_blocked' && it.reported !== 'approval_required' && it.reported !== 'turn_completed')
-      return
-    const { session_id: sessionId, reported: kind, provider, counts } = it
-    this.#edges.settled({ sessionId, kind, provider, counts })
-  }
-
-  #isOutdated(state: State, it: Held): boolean {
-    const session = this.#edges.sessions.get(it.session_id)
-    if (session !== undefined && isOver(session)) return true
-    if (it.moment === 'turn') return state.activity === 'working'
-    const { unheardAnswerAt } = state
-    if (unheardAnswerAt === undefined || isProjector(it.provider) || state.activity === 'blocked') return false
-    delete state.unheardAnswerAt
-    return this.#edges.clock.monotonic() - unheardAnswerAt < LATE_HOOK_MS
-  }
-
-  /** 3. Work began at `edge` (monotonic milliseconds): what was reported before is over, what came since is not. */
+  /** 3. Work began at `edge`: what was reported before is over, what came since is not. */
   #over(sessionId: string, state: State, edge: number): void {
     const { attention, turn } = state
-    const isNewer = ({ held }: Moment): boolean => held !== undefined && held.since >= edge
+    const isNewer = ({ held }: Moment): boolean => held !== undefined && held.order > edge
     if (!isNewer(attention)) {
       const waited = attention.held !== undefined || attention.told || attention.recordId !== undefined
       if (waited && !attention.heard) state.unheardAnswerAt = this.#edges.clock.monotonic()
       else if (waited) delete state.unheardAnswerAt
-      if (attention.held !== undefined) this.#drop(attention)
+      if (attention.held !== undefined) this.#windows.drop(attention)
       reset(attention)
     }
     if (!isNewer(turn)) reset(turn)
@@ -409,39 +258,11 @@ export class Moments {
     if (open.length > 0) work.run('notifications could not be resolved', inbox.resolve(open), { sessionId })
   }
 
-  #drop(moment: Moment): void {
-    const it = this.#release(moment)
-    if (it !== undefined) this.#discard(it)
-  }
-
-  #discard(it: Held): void {
-    this.#edges.work.run('a held report could not be dropped', this.#edges.held.delete(it.id))
-  }
-
-  #release(moment: Moment): Held | undefined {
-    const { held } = moment
-    held?.timer[Symbol.dispose]()
-    delete moment.held
-    return held?.it
-  }
-
   #forget(sessionId: string, state: State): void {
     state.leaving?.timer[Symbol.dispose]()
-    this.#drop(state.attention)
-    this.#drop(state.turn)
+    this.#windows.drop(state.attention)
+    this.#windows.drop(state.turn)
     this.#states.delete(sessionId)
-  }
-
-  #bound(): void {
-    if (this.#edges.held.size <= MAX_HELD) return
-    let oldest: { state: State; moment: Moment; since: number } | undefined
-    for (const state of this.#states.values()) {
-      for (const moment of [state.attention, state.turn]) {
-        const since = moment.held?.since
-        if (since !== undefined && (oldest === undefined || since < oldest.since)) oldest = { state, moment, since }
-      }
-    }
-    if (oldest !== undefined) this.#endBeside(oldest.state, oldest.moment)
   }
 
   async #store(write: () => Promise<void>): Promise<void> {
@@ -452,17 +273,3 @@ export class Moments {
     }
   }
 }
-
-function reset(moment: Moment): void {
-  moment.told = false
-  moment.heard = false
-  delete moment.recordId
-  delete moment.source
-}
-
-const isSame = (record: NotificationRecord, { title, body, kind, severity, source }: Draft): boolean =>
-  record.title === title &&
-  record.body === body &&
-  record.kind === kind &&
-  record.severity === severity &&
-  record.source.provider === source.provider

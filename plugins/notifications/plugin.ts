@@ -32,6 +32,8 @@ export default definePlugin({
   contract,
   needs,
   provides: Notifications,
+  stores: ({ data }) =>
+    ['notifications.jsonl', 'pending.jsonl'].map((it) => ({ file: join(data, 'notifications', it), ...SCHEMA })),
   setup(context) {
     const { kernel, scope, log } = context
     const { clock, config, env, lifecycle } = kernel
@@ -55,6 +57,8 @@ export default definePlugin({
       ),
     })
     const work = new Work(log)
+    // Released after what starts work and before the logs it writes.
+    scope.defer('work', () => work.idle())
     const mint = (): string => `n-${ulid(clock.now())}`
     const inbox: Inbox = new Inbox(records, clock, log, work, {
       created(record) {
@@ -98,6 +102,8 @@ export default definePlugin({
       detection,
       work,
     })
+    // Detection forgets what was stored of activities; here it still says whose turn was not over.
+    lifecycle.load.tap({ name: 'notifications', before: 'detection' }, () => moments.remember(sessions.list()))
     lifecycle.load.tapPromise('notifications', async () => {
       await records.load()
       await pending.load()

@@ -30,9 +30,11 @@ export const faults = catalogue({
   },
   agent_runtime_unsupported: {
     class: 'runtime',
-    say: (d: { name: string; path: string; found: string; range: string }) =>
+    say: (d: { name: string; path: string; found: string; range: string; version?: string }) =>
       `${d.name} at ${d.path} ${d.found}; supported are releases in ${d.range}`,
-    recover: (d: { name: string; range: string }) => `install a release of ${d.name} in ${d.range}`,
+    recover: (d: { name: string; path: string; range: string; version?: string }) =>
+      `install a release of ${d.name} in ${d.range}` +
+      (d.version === undefined ? `; if it is one, try again, and see whether ${d.path} runs` : ''),
   },
   package_descriptor_invalid: {
     class: 'runtime',

@@ -4,6 +4,7 @@ import { definePlugin } from '../../kernel/plugin.ts'
 import { INPUT_SUBMIT_DELAY_MS } from '../../protocol/limits.ts'
 import { Sessions } from '../sessions/api.ts'
 import { Runtimes } from './api.ts'
+import { packageChecks } from './checks.ts'
 import contract from './contract.ts'
 import { inspectHost } from './methods/inspect.ts'
 import { pathOf } from './inspect.ts'
@@ -33,17 +34,7 @@ export const packagesPlugin = (given: Partial<PackageEdges> = {}) =>
         log.warn({ problem }, 'a runtime of this build is broken'),
       )
       kernel.lifecycle.ready.tap('packages', () => void scope.after(LOAD_MS, 'runtimes', () => void official.problems))
-      scope.own(
-        'doctor',
-        kernel.diagnostics.add({
-          name: 'runtime_packages',
-          required: false,
-          run: () =>
-            official.problems.length === 0
-              ? { status: 'ok', detail: [...official.runtimes.keys()].join(', ') }
-              : { status: 'warn', detail: `${official.problems.join('; ')}; install pohunek again` },
-        }),
-      )
+      for (const check of packageChecks(official, sessions)) scope.own(check.name, kernel.diagnostics.add(check))
       const versions = new Versions({ directory: join(paths.cache, 'probes'), clock, signal: scope.signal })
       const agents: Agents = {
         directory: join(paths.config, 'agents'),

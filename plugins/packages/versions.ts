@@ -37,10 +37,11 @@ export class Versions {
 
   /** Throws agent_runtime_unsupported unless the program is a supported release. */
   async require(name: string, program: FoundProgram, path: string, policy: VersionPolicy): Promise<void> {
-    const { supported, found } = await this.verdict(program.path, path, policy)
+    const { supported, version, found } = await this.verdict(program.path, path, policy)
     if (supported) return
     const range = rangeName(policy)
-    throw faults.agent_runtime_unsupported({ name, path: program.path, found: found ?? 'is not known', range })
+    const told = version === undefined ? {} : { version }
+    throw faults.agent_runtime_unsupported({ name, path: program.path, found: found ?? 'is not known', range, ...told })
   }
 
   /** The release, or in words why it is not known. Only a release is kept: what failed may be mended or only slow. */

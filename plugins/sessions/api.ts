@@ -34,6 +34,8 @@ export interface LaunchTarget {
   repo?: string
   branch?: string
   base_branch?: string
+  /** The branch exists and is to be worked on. */
+  reuse_branch?: boolean
 }
 
 /** Fields other plugins add to a session; undefined removes one. */
@@ -83,7 +85,11 @@ export interface Leaving {
   readonly why: 'remove' | 'undo'
   worktreesRemoved: number
   worktreesFailed: number
+  /** Where unsaved work of a removed tree is kept. */
+  readonly rescued: Rescued[]
 }
+
+export type Rescued = NonNullable<SessionRemoveResult['rescued']>[number]
 
 export interface SessionHooks {
   /**

@@ -16,8 +16,9 @@ import {
   MAX_WAIT_MS,
 } from '../../protocol/limits.ts'
 import { Fault } from '../../protocol/fault.ts'
+import { withRuntimeId } from '../../protocol/window/spelling.ts'
 import type contract from './contract.ts'
-import { absent, inspectBlocks, listBlocks, withRuntimeId } from './views.ts'
+import { absent, inspectBlocks, listBlocks } from './views.ts'
 import type { SessionInfo, SessionListFilter } from './types.ts'
 
 const U16 = { minimum: 0, maximum: 65_535 }

@@ -104,6 +104,8 @@ export default contract({
         repo: v.optional(v.string()),
         branch: v.optional(v.string()),
         base_branch: v.optional(v.string()),
+        /** Ours: work on a branch that exists and is checked out nowhere. */
+        reuse_branch: v.optional(v.boolean()),
         input: v.optional(v.string()),
         metadata: v.optional(recordOf(v.string())),
         /** Ours: accept the host's full start-up grace for initial input. */

@@ -38,6 +38,7 @@ export interface NewSession {
   readonly repo?: string
   readonly branch?: string
   readonly base_branch?: string
+  readonly reuse_branch?: boolean
   readonly metadata?: Readonly<Record<string, string>>
   readonly search_path?: string
   readonly input?: string
@@ -115,7 +116,7 @@ async function check(host: Host, params: NewSession): Promise<Launch> {
 }
 
 async function planned(host: Host, params: NewSession, cwd: string | undefined): Promise<Launch['plan']> {
-  const { agent, project, repo, branch, base_branch } = params
+  const { agent, project, repo, branch, base_branch, reuse_branch } = params
   const empty: LaunchPlan = {
     agent,
     args: [],
@@ -130,7 +131,7 @@ async function planned(host: Host, params: NewSession, cwd: string | undefined):
       whileWorking: 'queue',
     },
     promptArg: false,
-    target: definedOnly({ project, repo, branch, base_branch }),
+    target: definedOnly({ project, repo, branch, base_branch, reuse_branch }),
     capabilities: { resume: false, fork: false },
   }
   let plan: LaunchPlan

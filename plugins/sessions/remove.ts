@@ -6,7 +6,7 @@ import { ulid } from 'ulid'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { pollUntil } from '../../platform/timing.ts'
 import { Fault, messageOf } from '../../protocol/fault.ts'
-import type { Leaving } from './api.ts'
+import type { Leaving, Rescued } from './api.ts'
 import { faultOf } from '../../kernel/hooks.ts'
 import { recordedProcess } from './examine.ts'
 import { faults } from './faults.ts'
@@ -26,6 +26,7 @@ export interface Removal {
   readonly stopped: boolean
   readonly worktreesRemoved: number
   readonly worktreesFailed: number
+  readonly rescued: readonly Rescued[]
   /** Processes whose environment cannot be read and whose end is therefore not confirmed. */
   readonly accepted: readonly Unreadable[]
 }
@@ -88,18 +89,22 @@ async function tearDown(host: Host, session: Session, { accept, patience }: Remo
 }
 
 /** Other plugins take away what they made for the session; it stays listed when one of them cannot. */
-async function takeLeave(host: Host, session: Session): Promise<{ worktreesRemoved: number; worktreesFailed: number }> {
+async function takeLeave(
+  host: Host,
+  session: Session,
+): Promise<Pick<Removal, 'worktreesRemoved' | 'worktreesFailed' | 'rescued'>> {
   const leaving: Leaving = {
     session: session.info,
     why: session.record.transaction?.kind === 'create' ? 'undo' : 'remove',
     worktreesRemoved: 0,
     worktreesFailed: 0,
+    rescued: [],
   }
   await host.hooks.leaving.promise(leaving).catch((failure: unknown) => {
     throw faultOf(failure)
   })
-  const { worktreesRemoved, worktreesFailed } = leaving
-  return { worktreesRemoved, worktreesFailed }
+  const { worktreesRemoved, worktreesFailed, rescued } = leaving
+  return { worktreesRemoved, worktreesFailed, rescued }
 }
 
 /** Only processes that cannot be read can be accepted, and only they are listed: nothing else is the operator's to judge. */

@@ -12,6 +12,7 @@ import {
   TERMINAL_MIN_COLS,
 } from '../../protocol/limits.ts'
 import { CONTROL_CHARACTER, utf8Bytes } from '../../protocol/scalars.ts'
+import type { LaunchTarget } from './api.ts'
 
 const refuse = (problem: string): Error => coreFaults.bad_request({ problem })
 
@@ -80,10 +81,8 @@ export function absoluteCwd(cwd: string | undefined): string | undefined {
 }
 
 /** Targets served by the worktrees plugin; without it they are refused rather than ignored. */
-export function withoutWorktrees(
-  params: Readonly<Partial<Record<'project' | 'repo' | 'branch' | 'base_branch', string>>>,
-): void {
-  for (const key of ['project', 'repo', 'branch', 'base_branch'] as const) {
+export function withoutWorktrees(params: Readonly<LaunchTarget>): void {
+  for (const key of ['project', 'repo', 'branch', 'base_branch', 'reuse_branch'] as const) {
     if (params[key] !== undefined) throw refuse(`${key} needs the worktrees plugin, which this daemon does not serve`)
   }
 }

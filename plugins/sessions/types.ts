@@ -141,6 +141,8 @@ export const SessionRemoveResult = v.object({
   stopped: v.boolean(),
   worktrees_removed: Int,
   worktrees_failed: Int,
+  /** Ours: refs that keep unsaved work of the removed tree, and the repository they are in. */
+  rescued: v.optional(v.array(v.object({ ref: v.string(), commit: v.string(), repo: v.string() }))),
   accepted_unconfirmed_processes: v.optional(
     v.array(v.object({ pid: U32, start_identity: Dec, command: v.optional(v.string()) })),
   ),

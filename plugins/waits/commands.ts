@@ -1,7 +1,7 @@
 /** CLI of waits, as data (contract/cli.md "session wait"). Imports the contract's types alone. */
 import { JSON_FLAG, type Command, type CommandContext, type Input, type TypedCall } from '../../protocol/command.ts'
 import { MAX_TURN_TARGETS, MAX_WAIT_MS, TURN_WAIT_CEILING_MS } from '../../protocol/limits.ts'
-import { withRuntimeId } from '../sessions/views.ts'
+import { withRuntimeId } from '../../protocol/window/spelling.ts'
 import type contract from './contract.ts'
 import type { TurnKind, TurnTarget } from './contract.ts'
 

@@ -4,7 +4,7 @@ import { contract } from '../../protocol/contract.ts'
 import { MAX_TURN_TARGETS } from '../../protocol/limits.ts'
 import { Dec, Int, SessionId, Timestamp } from '../../protocol/scalars.ts'
 import { AgentActivity, RuntimeIdentity, SessionInfo, SessionState } from '../sessions/types.ts'
-import { faults } from './faults.ts'
+import { faults, waiterLimit } from './faults.ts'
 
 export const TurnKind = v.picklist(['turn_completed', 'agent_blocked', 'approval_required', 'exited'])
 export type TurnKind = v.InferOutput<typeof TurnKind>
@@ -59,7 +59,7 @@ export default contract({
         output_offset: v.optional(Dec),
       }),
       effect: 'reads',
-      faults: Object.values(faults),
+      faults: [...Object.values(faults), waiterLimit],
       dedicated: () => true,
     },
     'session.wait_turn': {
@@ -79,7 +79,7 @@ export default contract({
       }),
       effect: 'reads',
       since: 4,
-      faults: [faults.session_not_found, faults.session_wait_limit_exceeded, faults.session_waiter_limit_reached],
+      faults: [faults.session_not_found, faults.session_wait_limit_exceeded, waiterLimit],
       dedicated: () => true,
     },
   },

@@ -13,15 +13,17 @@ import { wait } from './wait.ts'
 import { Wakeups } from './wakeups.ts'
 
 /** Shape of the lines of turns.jsonl. */
-const SCHEMA = { current: 1 } as const
+const SCHEMA = { schema: { current: 1 }, migrations: {} } as const
+const storeFile = ({ data }: { data: string }): string => join(data, 'turns.jsonl')
 
 export default definePlugin({
   contract,
   needs: { sessions: Sessions, detection: Detection, notifications: Notifications },
+  stores: (paths) => [{ file: storeFile(paths), ...SCHEMA }],
   setup({ kernel, needs, scope, log }) {
     const { sessions, detection, notifications } = needs
     const { clock, lifecycle, paths } = kernel
-    const store = openTables({ file: join(paths.data, 'turns.jsonl'), schema: SCHEMA, migrations: {}, clock, log })
+    const store = openTables({ file: storeFile(paths), ...SCHEMA, clock, log })
     const journal = new TurnJournal(store, clock, log)
     const turns = new Turns({ sessions, detection, notifications, journal, clock })
     const sources: TurnSources = {

@@ -1,24 +1,29 @@
 // R4: what hours of use leave in memory. Clients list, read, draw, type, attach, come and go, sessions are made and
-// removed, two programs write without end; the floor of each process's memory behind the warm-up is compared with the
-// floor at the end. A floor, because what V8 has not collected yet is no growth.
+// removed, two programs write without end. Behind the warm-up and at the end everything rests for a while, so that V8
+// collects what is garbage, and each process's memory then is compared.
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { memory } from './proc.mjs'
 import { END, echoing, idle, payload } from './programs.mjs'
 import { workerOf } from './roots.mjs'
-import { now, percentile } from './stats.mjs'
+import { now } from './stats.mjs'
 
-const SAMPLE_MS = 500
-/** Shares of the whole: until then it warms up, and the length of each of the two windows compared. */
+/** Share of the whole that is no more than warming up. */
 const WARM_UP = 0.3
-const WINDOW = 0.2
-const FLOOR = 0.1
+/** V8 collects once more some seconds after the last work. */
+const REST_MS = 15_000
 const ROUND_MS = 40
 const BYTES_A_TURN = 100_000
 
-/** Writes the beginning of the file again and again, somewhat below 1 MB a second. */
-const writing = (root, name, file) => [
+/** Writes the beginning of the file again and again while the flag exists, somewhat below 1 MB a second. */
+const writing = (root, name, file, flag) => [
   '/bin/sh',
-  root.file(`${name}.sh`, `while :; do head -c ${BYTES_A_TURN} '${file}'; sleep 0.1; done\n`, 0o700),
+  root.file(
+    `${name}.sh`,
+    `while :; do if [ -e '${flag}' ]; then head -c ${BYTES_A_TURN} '${file}'; fi; sleep 0.1; done\n`,
+    0o700,
+  ),
 ]
 
 export async function flat(bench) {
@@ -26,8 +31,9 @@ export async function flat(bench) {
   const { wire } = await root.start()
   root.profile('echo', echoing(root.path))
   root.profile('idle', idle)
+  const flag = join(root.path, 'write')
   for (const kind of ['ascii', 'screen'])
-    root.profile(kind, writing(root, kind, payload(root.path, kind, 4_000_000).path))
+    root.profile(kind, writing(root, kind, payload(root.path, kind, 4_000_000).path, flag))
   const open = (agent) => wire.call('session.new', { agent, cols: 120, rows: 40 })
   const sessions = {
     'echo session': await open('echo'),
@@ -40,23 +46,19 @@ export async function flat(bench) {
 
   const watched = { daemon: root.daemonPid() }
   for (const [name, it] of Object.entries(sessions)) watched[name] = workerOf(it)
-  const samples = Object.fromEntries(Object.keys(watched).map((name) => [name, []]))
+  const counts = { rounds: 0, attached: 0, created: 0 }
   const length = bench.minutes * 60_000
-  const began = now()
-  const load = mixed(wire, Object.values(sessions), () => now() - began > length)
-  while (now() - began < length) {
-    for (const [name, pid] of Object.entries(watched)) samples[name].push({ at: now() - began, mb: memory(pid).pss })
-    await Promise.race([pause(SAMPLE_MS), load.failed])
+  const loadFor = async (ms) => {
+    writeFileSync(flag, '')
+    await mixed(wire, Object.values(sessions), now() + ms, counts)
+    rmSync(flag)
+    await pause(REST_MS)
+    return Object.fromEntries(Object.entries(watched).map(([name, pid]) => [name, memory(pid).pss]))
   }
-  const counts = await load.done
-
-  const floor = (name, from) =>
-    percentile(
-      samples[name].filter((it) => it.at >= from * length && it.at < (from + WINDOW) * length).map((it) => it.mb),
-      FLOOR,
-    )
+  const warm = await loadFor(WARM_UP * length)
+  const end = await loadFor((1 - WARM_UP) * length)
   const growth = Object.keys(watched).map((name) => {
-    const [before, after] = [floor(name, WARM_UP), floor(name, 1 - WINDOW)]
+    const [before, after] = [warm[name], end[name]]
     return { name, before, after, percent: (100 * (after - before)) / before }
   })
   bench.report('R4', { ours: [Math.max(...growth.map((it) => it.percent))], peer: [], errors: [] }, [
@@ -68,34 +70,25 @@ export async function flat(bench) {
   await bench.drop(root)
 }
 
-/** Plays until `over`. Shape: { done: counts, failed: rejects when it failed before } */
-function mixed(wire, sessions, over) {
-  const counts = { rounds: 0, attached: 0, created: 0 }
+async function mixed(wire, sessions, untilMs, counts) {
   const [echo] = sessions
-  const play = async () => {
-    for (; !over(); counts.rounds++) {
-      const { id } = sessions[counts.rounds % sessions.length]
-      await wire.call('session.list')
-      await wire.call('session.inspect', id)
-      await wire.call('session.screen', { session_id: id })
-      await wire.call('session.output', { session_id: id, max_bytes: 65_536 })
-      await wire.call('session.set_metadata', { session_id: id, metadata: { round: String(counts.rounds) } })
-      if (counts.rounds % 10 === 0) await attachTo(wire, id, counts.rounds % 20 === 0 ? 'daemon' : 'direct')
-      if (counts.rounds % 10 === 5) await typeInto(wire, echo.id)
-      if (counts.rounds % 10 === 0 || counts.rounds % 10 === 5) counts.attached++
-      if (counts.rounds % 25 === 0) {
-        const made = await wire.call('session.new', { agent: 'idle', cols: 80, rows: 24 })
-        await wire.call('session.remove', made.id)
-        counts.created++
-      }
-      await pause(ROUND_MS)
+  for (; now() < untilMs; counts.rounds++) {
+    const { id } = sessions[counts.rounds % sessions.length]
+    await wire.call('session.list')
+    await wire.call('session.inspect', id)
+    await wire.call('session.screen', { session_id: id })
+    await wire.call('session.output', { session_id: id, max_bytes: 65_536 })
+    await wire.call('session.set_metadata', { session_id: id, metadata: { round: String(counts.rounds) } })
+    if (counts.rounds % 10 === 0) await attachTo(wire, id, counts.rounds % 20 === 0 ? 'daemon' : 'direct')
+    if (counts.rounds % 10 === 5) await typeInto(wire, echo.id)
+    if (counts.rounds % 5 === 0) counts.attached++
+    if (counts.rounds % 25 === 0) {
+      const made = await wire.call('session.new', { agent: 'idle', cols: 80, rows: 24 })
+      await wire.call('session.remove', made.id)
+      counts.created++
     }
-    return counts
+    await pause(ROUND_MS)
   }
-  const done = play()
-  const failed = new Promise((_, reject) => done.catch(reject))
-  failed.catch(() => {})
-  return { done, failed }
 }
 
 async function attachTo(wire, id, way) {

@@ -1,3 +1,4 @@
+import { ALL_BUT_SYSTEM } from '../harness/plugin-names.ts'
 import { describe, expect, test } from 'vitest'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -272,7 +273,7 @@ test('help, version, health, capabilities', async () => {
 })
 
 test('a daemon without a plugin: its commands say which one they need', async () => {
-  const it = await world({ args: ['--without', 'sessions,packages'], end: 'kill' })
+  const it = await world({ args: ['--without', ALL_BUT_SYSTEM], end: 'kill' })
   const refused = await it.cli(['session', 'list'])
   expect(refused.code).toBe(1)
   expect(refused.stderr).toContain('its plugin "sessions"')

@@ -254,6 +254,7 @@ describe('reports', () => {
     it.front('agent', 7)
     it.report('working', { group: 8 })
     it.pass(1_000)
+    expect(it.shown).toBe('idle')
     it.report('dancing')
     it.pass(1_000)
     expect(it.shown).toBe('idle')
@@ -327,6 +328,43 @@ describe('reports', () => {
     it.draw({ screen: working })
     it.pass(700)
     expect(it.shown).toBe('working')
+  })
+
+  test('of rest outlast what was drawn before them, also when it is redrawn in halves', () => {
+    const it = atWork()
+    it.report('idle')
+    it.pass(100)
+    it.draw({ screen: undefined, partial: true })
+    it.pass(100)
+    it.draw({ screen: working, partial: false })
+    it.pass(1_500)
+    expect(it.story).toEqual(['idle'])
+  })
+
+  test('lose to titles that speak after them', () => {
+    const it = resting({ screen: idle, title: plain })
+    it.report('idle')
+    for (let n = 0; n < 5; n++) {
+      it.title(spinner)
+      it.pass(200)
+    }
+    expect(it.shown).toBe('working')
+    it.report('idle')
+    it.title(plain)
+    it.pass(1_000)
+    expect(it.shown).toBe('idle')
+    it.draw({ title: attention })
+    it.pass(300)
+    expect(it.shown).toBe('blocked')
+    it.report('working')
+    it.title(plain)
+    it.pass(1_000)
+    expect(it.shown).toBe('working')
+    for (let n = 0; n < 7; n++) {
+      it.title(attention)
+      it.pass(200)
+    }
+    expect(it.shown).toBe('blocked')
   })
 
   test('of rest lose to a spinner that goes on turning', () => {

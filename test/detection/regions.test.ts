@@ -87,9 +87,24 @@ test.each([
 })
 
 test('a region is spelled in one way; there is no other', () => {
-  for (const bad of ['', 'whole', 'whole_recent(3)', 'bottom_lines', 'bottom_lines()', 'bottom_lines(0)', 'bottom_lines(08)'])
+  for (const bad of [
+    '',
+    'whole',
+    'whole_recent(3)',
+    'bottom_lines',
+    'bottom_lines()',
+    'bottom_lines(0)',
+    'bottom_lines(08)',
+  ])
     expect(parseRegion(bad), bad).toBeUndefined()
-  for (const bad of ['bottom_lines( 8)', 'bottom_lines(-1)', 'bottom_lines(65536)', ' osc_title', 'OSC_TITLE', 'bottom_lines(8) '])
+  for (const bad of [
+    'bottom_lines( 8)',
+    'bottom_lines(-1)',
+    'bottom_lines(65536)',
+    ' osc_title',
+    'OSC_TITLE',
+    'bottom_lines(8) ',
+  ])
     expect(parseRegion(bad), bad).toBeUndefined()
   expect(parseRegion('bottom_lines(65535)')).toEqual({ kind: 'bottom_lines', count: 65_535 })
 })
@@ -132,7 +147,7 @@ test('a line the program did not break is one line, at any width; rows are count
 })
 
 test('a wide glyph stands once, and one that did not fit leaves no gap in its line', () => {
-  const on = shown(5, 4, '日本語日本\r\nok\r\n')
+  const on = shown(5, 6, '日本語日本\r\nok\r\n')
   expect(on.visible_lines.slice(0, 3)).toEqual(['日本', '語日', '本'])
   expect(text('top_non_empty_lines(3)', on)).toBe('日本語日本')
 })

@@ -132,13 +132,14 @@ export class Stage {
       reportApp: APP,
       evidence: this.evidence
         ? {
-            ...(this.#titleAt === undefined ? {} : { title_at: this.#titleAt, title_changed_at: this.#titleChangedAt }),
+            ...(this.#titleAt === undefined ? {} : { title_at: this.#titleAt }),
+            ...(this.#titleChangedAt === undefined ? {} : { title_changed_at: this.#titleChangedAt }),
             ...(this.#outputAt === undefined ? {} : { output_at: this.#outputAt }),
             ...(this.#report === undefined ? {} : { report: this.#report }),
             working_reports: this.#reports,
           }
         : undefined,
-    } as Parameters<typeof decide>[1])
+    })
     this.memory = decision.memory
     this.verdict = decision.verdict
     for (const it of decision.publish) this.told.push({ ...it, at: this.now, verdict: decision.verdict })

@@ -11,7 +11,7 @@ let onSubmit = []
 
 function put(text) {
   const bytes = Buffer.from(text)
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     try {
       at += writeSync(1, bytes, at)
     } catch (problem) {
@@ -35,8 +35,7 @@ const orders = {
   steps: (steps) => run(steps),
   submit: (steps) => (onSubmit = steps),
   later: ({ ms, tag }) => setTimeout(() => tell({ tag }), ms),
-  run: ([program, ...args]) =>
-    spawn(program, args, { stdio: 'inherit' }).on('exit', (code) => tell({ ran: code })),
+  run: ([program, ...args]) => spawn(program, args, { stdio: 'inherit' }).on('exit', (code) => tell({ ran: code })),
   exit: (code) => process.exit(code),
 }
 

@@ -1,5 +1,5 @@
 /** A daemon with detection, and agents that do what their test says. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
@@ -17,7 +17,7 @@ export const STUB = join(REPOSITORY, 'test/detection/stub.mjs')
 
 export const MANIFEST = `
 [process]
-cmdline = ['stub']
+cmdline = ['^\\S+ \\S*stub\\S*( |$)']
 
 [[rules]]
 id = "spinner"
@@ -134,16 +134,17 @@ export class Theatre {
   readonly station: Station
   readonly #server: Server
   readonly #path: string
-  readonly #arrived: Stub[] = []
+  /** In the order they connected. */
+  readonly arrived: Stub[] = []
   #named = 0
 
   constructor(it: Station, path: string) {
     this.station = it
     this.#path = path
-    this.#server = createServer((socket) => void this.#arrived.push(new Stub(socket)))
+    this.#server = createServer((socket) => void this.arrived.push(new Stub(socket)))
     this.#server.listen(path)
     onTestFinished(() => {
-      for (const { socket } of this.#arrived) socket.destroy()
+      for (const { socket } of this.arrived) socket.destroy()
       this.#server.close()
     })
   }
@@ -178,10 +179,10 @@ export class Theatre {
     base = 'stub',
     params: Record<string, unknown> = {},
   ): Promise<Session & { stub: Stub }> {
-    const known = this.#arrived.length
+    const known = this.arrived.length
     const creating = this.station.create({ agent: this.profile(program, args, lines, base), ...params })
     creating.catch(() => undefined) // awaited below
-    const stub = await until('the agent runs', () => this.#arrived[known])
+    const stub = await until('the agent runs', () => this.arrived[known])
     const session = new Session(this.station, await creating)
     return Object.assign(session, { stub })
   }
@@ -195,6 +196,7 @@ export async function theatre(options: TheatreOptions = {}): Promise<Theatre> {
   writeFileSync(join(official, 'stub/runtime.toml'), descriptor(input_rules), { mode: 0o600 })
   writeFileSync(join(official, 'stub/detect.toml'), MANIFEST, { mode: 0o600 })
   onTestFinished(() => rmSync(official, { recursive: true, force: true }))
+  cpSync(join(REPOSITORY, 'runtime-packages/shell'), join(official, 'shell'), { recursive: true })
   const it = await station({ packages: packagesPlugin({ official }), plugins: [detectionPlugin(facts)], ...more })
   return new Theatre(it, join(official, 'c.sock'))
 }

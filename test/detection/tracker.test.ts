@@ -5,10 +5,22 @@ import { describe, expect, test } from 'vitest'
 import { delay, systemClock } from '../../kernel/clock.ts'
 import { processes } from '../../platform/index.ts'
 import { look } from '../harness/processes.ts'
-import { refused, type Session } from '../harness/session.ts'
+import { refused, Session } from '../harness/session.ts'
 import { until } from '../harness/wait.ts'
 import type { Answer, Events } from '../harness/wire.ts'
-import { COMPOSER, MANIFEST, QUESTION, report, screen, shows, STUB, theatre, title, UNKNOWN, WORKING } from './theatre.ts'
+import {
+  COMPOSER,
+  MANIFEST,
+  QUESTION,
+  report,
+  screen,
+  shows,
+  STUB,
+  theatre,
+  title,
+  UNKNOWN,
+  WORKING,
+} from './theatre.ts'
 
 const story = (events: Events, session: Session): string[] =>
   events.of('agent_state', session.id).map((it) => it.activity)
@@ -136,7 +148,9 @@ describe('whose screen it is', () => {
     const shell = await it.station.program('/bin/sh', ['-c', `cat ${file}; echo done; exec cat`])
     await shell.untilScreen('done')
     const session = await it.agent()
-    await session.stub.write(screen('The log says:', 'Allow this?', '1. Yes', '* old (esc to interrupt)', '', 'and so on', '', '> '))
+    await session.stub.write(
+      screen('The log says:', 'Allow this?', '1. Yes', '* old (esc to interrupt)', '', 'and so on', 'and on', '', '> '),
+    )
     await shows(session, 'idle')
     expect(story(events, session)).toEqual(['idle'])
     expect(await shell.info()).not.toHaveProperty('activity')
@@ -181,10 +195,43 @@ describe('whose screen it is', () => {
     await shows(session, undefined)
     const { identity, sources } = await session.call('session.explain')
     expect(identity.in_front).toBe('other')
-    expect(sources.find((one: { source: string }) => one.source === 'screen')).toMatchObject({ says: 'idle', counted: false })
+    expect(sources.find((one: { source: string }) => one.source === 'screen')).toMatchObject({
+      says: 'idle',
+      counted: false,
+    })
     await session.input('go') // cat
     await delay(systemClock, 1_200)
     expect(await session.info()).not.toHaveProperty('activity')
+  })
+
+  test('a launched program that became another one is no agent, with or without patterns', async () => {
+    const it = await theatre()
+    it.manifest('nameless', MANIFEST.replace(/\[process\]\ncmdline.*/, ''))
+    const run = `printf 'an answer\\r\\n> '; read line; exec /bin/cat`
+    const agent = it.profile('/bin/bash', ['-c', run], ['manifest = "nameless"'])
+    const session = new Session(it.station, await it.station.create({ agent }))
+    await shows(session, 'idle')
+    await session.input('')
+    await until('it is another program', () => look(session.pid)?.argv[0] === '/bin/cat')
+    expect((await session.call('session.explain')).identity).toMatchObject({
+      in_front: 'other',
+      why: 'the launched program became another one',
+    })
+    await shows(session, undefined)
+  })
+
+  test('FC-8d56: of a plain shell only what programs tell the terminal counts', async () => {
+    const it = await theatre()
+    const shell = new Session(it.station, await it.station.create({ agent: 'shell' }))
+    await shell.input(`printf '\\033[2J\\033[H'; echo action required; echo working; echo end-of-text`)
+    await shell.untilScreen(/^end-of-text/m)
+    const { sources, identity } = await shell.call('session.explain')
+    expect(sources.find((one: { source: string }) => one.source === 'screen')).toMatchObject({ says: 'nothing' })
+    expect(identity.why).toContain('a shell')
+    await delay(systemClock, 1_000)
+    expect(await shell.info()).not.toHaveProperty('activity')
+    await shell.input(`printf '\\033]2;working hard\\007'; read x`)
+    expect(await shows(shell, 'working')).toMatchObject({ state_source: 'osc_title' })
   })
 
   test('another program over the agent hides it until it is gone', async () => {
@@ -193,11 +240,15 @@ describe('whose screen it is', () => {
     await session.stub.write(COMPOSER)
     await shows(session, 'idle')
     const editor = join(it.station.roots.work, 'editor.sh')
-    writeFileSync(editor, `printf '${COMPOSER.replaceAll('\x1b', '\\033').replaceAll('\r\n', '\\r\\n')}'; head -c 1 > /dev/null\n`)
-    await session.stub.order('run', ['/bin/bash', '-c', `set -m; /bin/sh ${editor}`])
+    const closed = join(it.station.roots.work, 'closed')
+    writeFileSync(
+      editor,
+      `printf '${COMPOSER.replaceAll('\x1b', '\\033').replaceAll('\r\n', '\\r\\n')}'; until test -e ${closed}; do sleep 0.05; done\n`,
+    )
+    await session.stub.order('run', ['/bin/bash', '-c', `set -m; /bin/sh ${editor}; true`])
     await shows(session, undefined)
     expect((await session.call('session.explain')).identity.in_front).toBe('other')
-    await (await session.attach()).write('\r')
+    writeFileSync(closed, '')
     await until('the editor left', () => session.stub.heard.some((one) => one.ran !== undefined))
     await session.stub.write(COMPOSER)
     await shows(session, 'idle')
@@ -207,10 +258,10 @@ describe('whose screen it is', () => {
     const it = await theatre()
     const session = await it.agent('/bin/bash', [
       '-c',
-      `set -m; POHUNEK_WORKER_INSTANCE_ID=w-another ${process.execPath} ${STUB} ${it.socketPath}`,
+      `set -m; POHUNEK_WORKER_INSTANCE_ID=w-another ${process.execPath} ${STUB} ${it.socketPath}; true`,
     ])
     await session.stub.write(COMPOSER)
-    await session.untilScreen('> ')
+    await session.untilScreen('an answer')
     expect((await session.call('session.explain')).identity.in_front).toBe('other')
     await delay(systemClock, 700)
     expect(await session.info()).not.toHaveProperty('activity')
@@ -337,7 +388,9 @@ describe('manifests', () => {
     expect(it.station.log.filter((one) => one.message === 'a detection manifest cannot be used')).toHaveLength(1)
     const { report: doctor } = await it.station.call('daemon.doctor').catch(() => ({ report: undefined }))
     if (doctor !== undefined)
-      expect(doctor.checks.find((one: { name: string }) => one.name === 'detection_manifests')).toMatchObject({ status: 'warn' })
+      expect(doctor.checks.find((one: { name: string }) => one.name === 'detection_manifests')).toMatchObject({
+        status: 'warn',
+      })
   })
 
   test('a launch with a manifest that cannot be read is refused, naming file and key', async () => {

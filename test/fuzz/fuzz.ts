@@ -1,6 +1,7 @@
 /** A batch of random plans against one target; a failure comes back as the smallest plan found that still fails. */
 import fc from 'fast-check'
 import { messageOf } from '../../protocol/fault.ts'
+import { monotonicMs } from '../harness/wait.ts'
 import { plans } from './generate.ts'
 import type { Plan } from './plan.ts'
 import { play } from './play.ts'
@@ -14,7 +15,12 @@ export interface BatchOptions {
   /** No run begins after this, and what was found is not made smaller for longer. */
   readonly limitMs?: number
   readonly signal?: AbortSignal
+  /** Hears of a failure before it is made smaller. */
+  readonly failed?: (plan: Plan, why: string) => void
 }
+
+/** Making a failure smaller ends after this; each try that fails costs a fresh daemon. */
+const SHRINK_MS = 120_000
 
 export interface Outcome {
   readonly runs: number
@@ -31,11 +37,19 @@ export class Fuzzer implements AsyncDisposable {
   #playing: { readonly plan: Plan; readonly result: Promise<void> } | undefined
 
   async batch(options: BatchOptions): Promise<Outcome> {
-    const { seed, path, runs, limitMs, signal } = options
+    const { seed, path, runs, limitMs, signal, failed } = options
+    let firstMs: number | undefined
     const property = fc.asyncProperty(plans, async (plan) => {
+      fc.pre(firstMs === undefined || monotonicMs() - firstMs < SHRINK_MS)
       if (signal?.aborted) return
       this.#playing = { plan, result: this.#run(plan) }
-      await this.#playing.result
+      try {
+        await this.#playing.result
+      } catch (failure) {
+        if (firstMs === undefined) failed?.(plan, messageOf(failure))
+        firstMs ??= monotonicMs()
+        throw failure
+      }
     })
     const details = await fc.check(property, {
       seed,

@@ -88,27 +88,31 @@ export async function lease(
   )
 }
 
-/** One request before anything else is said on the connection. */
-async function ask(socket: Socket, request: object): Promise<Record<string, unknown>> {
+/** One request to a worker before anything else is said on the connection; rejects when it is not answered in time. */
+export async function ask(socket: Socket, request: object): Promise<Record<string, unknown>> {
   socket.write(`${JSON.stringify({ request_id: 'f-open', ...request })}\n`)
-  const [line] = (await within('the lone worker answers', once(socket, 'data'))) as [Buffer]
-  return JSON.parse(line.toString().split('\n')[0] ?? '') as Record<string, unknown>
+  const ended = once(socket, 'end').then(() => {
+    throw new Error('the worker closed the connection')
+  })
+  for (let text = ''; ;) {
+    const [chunk] = (await within('a worker answers', Promise.race([once(socket, 'data'), ended]))) as [Buffer]
+    text += chunk.toString()
+    // Events for the controller may come before the answer.
+    for (const line of text.split('\n').slice(0, -1)) {
+      const answer = JSON.parse(line) as Record<string, unknown>
+      if (answer['request_id'] === 'f-open') return answer
+    }
+  }
 }
 
 /** Takes the lease as a new controller and looks; throws when that is not possible in time. */
 export async function look(worker: TestWorker, deadlineMs: number): Promise<void> {
-  await until(
-    'the lone worker takes a controller',
-    async () => {
-      await worker.lease({ daemonId: 'd-look' })
-      return true
-    },
-    { deadlineMs },
-  )
+  const { socket, scope } = await lease(worker, deadlineMs)
   try {
-    const { phase } = await within('the lone worker is inspected', worker.inspect(), deadlineMs)
-    if (phase !== 'running') throw new Error(`the lone worker's program is ${phase}`)
+    const { snapshot } = await ask(socket, { type: 'inspect', lease_id: scope['lease_id'] })
+    const phase = (snapshot as { phase?: unknown } | undefined)?.phase
+    if (phase !== 'running') throw new Error(`the lone worker's program is ${String(phase)}`)
   } finally {
-    worker.control.close()
+    socket.destroy()
   }
 }

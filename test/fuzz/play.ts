@@ -55,6 +55,8 @@ class Talk {
   async write(bytes: Buffer): Promise<void> {
     if (this.ended || !this.socket.writable) return
     if (this.socket.write(bytes)) return
+    // Who does not read its answers is not read either: then it is time to read.
+    this.socket.resume()
     // A peer that reads no more is a finding only when it is not closed for it either.
     await until('what was written is taken', () => this.ended || !this.socket.writableNeedDrain, {
       deadlineMs: LIMITS.connectionMs,
@@ -122,12 +124,10 @@ async function playOne(
   return undefined
 }
 
-async function send(talk: Talk, { chunk, reads }: Connection, bytes: Buffer): Promise<void> {
+async function send(talk: Talk, { chunk }: Connection, bytes: Buffer): Promise<void> {
   // Small writes of a long piece would only measure the socket.
   const size = Math.max(chunk, Math.ceil(bytes.length / MAX_WRITES))
   for (let at = 0; at < bytes.length; at += size) {
-    // Who answers nobody may stop to read: then it is time to read.
-    if (!reads && talk.socket.writableNeedDrain) talk.socket.resume()
     await talk.write(bytes.subarray(at, at + size))
     await turn()
   }

@@ -42,6 +42,8 @@ try {
       seed,
       runs: BATCH,
       signal: stop.signal,
+      failed: (plan, why) =>
+        process.stdout.write(`soak: seed ${seed}: ${why}\n${JSON.stringify(plan)}\nit is made smaller\n`),
       ...(values.path === undefined ? {} : { path: values.path }),
       ...(endMs === Infinity ? {} : { limitMs: Math.max(1, endMs - performance.now()) }),
     })

@@ -8,8 +8,8 @@ import type { Session } from '../harness/session.ts'
 import { monotonicMs, until } from '../harness/wait.ts'
 import { Wire, WireError, type Answer, type Attached } from '../harness/wire.ts'
 import { World } from '../harness/world.ts'
-import { ControlClient, type TestWorker } from '../worker/harness.ts'
-import { startLone, look } from './lone.ts'
+import type { TestWorker } from '../worker/harness.ts'
+import { ask, dial, look, startLone } from './lone.ts'
 import type { Names } from './plan.ts'
 
 interface Measured {
@@ -152,23 +152,17 @@ export class Target {
   }
 
   async #victimAnswers(): Promise<void> {
-    const client = await ControlClient.connect(this.#workerSocket)
+    const socket = await dial(this.#workerSocket)
     try {
-      await until(
-        'the worker of the victim answers',
-        async () => {
-          const answer = await client.request({
-            type: 'negotiate',
-            daemon_instance_id: 'd-look',
-            minimum_version: 6,
-            maximum_version: 7,
-          })
-          return answer['session_id'] === this.#victim.id
-        },
-        { deadlineMs: LIMITS.answerMs },
-      )
+      const { session_id } = await ask(socket, {
+        type: 'negotiate',
+        daemon_instance_id: 'd-look',
+        minimum_version: 6,
+        maximum_version: 7,
+      })
+      if (session_id !== this.#victim.id) throw new Error(`the worker of the victim says it is ${String(session_id)}`)
     } finally {
-      client.close()
+      socket.destroy()
     }
   }
 

@@ -1,4 +1,5 @@
 // Plays a recording (see recording.ts) in the terminal it is started in: node play-recording.mjs FILE [SPEED]
+import { execFileSync } from 'node:child_process'
 import { readFileSync, writeSync } from 'node:fs'
 
 const [file, speed = '1'] = process.argv.slice(2)
@@ -8,7 +9,8 @@ const entries = readFileSync(file, 'utf8')
   .slice(1)
   .map((line) => JSON.parse(line))
   .filter((it) => it.data !== undefined)
-process.stdin.setRawMode?.(true)
+// Node's own raw mode leaves line feeds to the terminal, which would add to the recorded bytes.
+execFileSync('stty', ['raw', '-echo'], { stdio: 'inherit' })
 let typed = ''
 process.stdin.on('data', (bytes) => {
   typed = (typed + bytes.toString('latin1')).slice(-64)

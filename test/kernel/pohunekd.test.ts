@@ -1,4 +1,5 @@
 /** The program itself: arguments, signals, exit codes, what a failed start says. */
+import { ALL_BUT_SYSTEM } from '../harness/plugin-names.ts'
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
@@ -13,7 +14,7 @@ function roots(): Roots {
   return made
 }
 
-async function daemon(at: Roots, args: readonly string[] = ['--without', 'sessions,packages']): Promise<Daemon> {
+async function daemon(at: Roots, args: readonly string[] = ['--without', ALL_BUT_SYSTEM]): Promise<Daemon> {
   const started = await startDaemon(at, { args })
   onTestFinished(() => started.kill())
   return started
@@ -64,7 +65,7 @@ test('FC-d87f: of six started at once over the socket of a killed one, exactly o
   const first = await daemon(at)
   await first.kill()
   expect(existsSync(at.socket)).toBe(true)
-  const args = ['--without', 'sessions,packages']
+  const args = ['--without', ALL_BUT_SYSTEM]
   const all = await Promise.all(Array.from({ length: 6 }, () => startDaemon(at, { args, unready: true })))
   onTestFinished(async () => void (await Promise.all(all.map((it) => it.kill()))))
   const losers = (): Daemon[] => all.filter((it) => !it.running)

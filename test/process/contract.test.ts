@@ -2,6 +2,7 @@
  * Every method a running daemon says it serves, driven with wrong types and unknown ids: the contract's typed error, at
  * once. The table below is complete by construction: a method without a line fails.
  */
+import { ALL_BUT_SYSTEM } from '../harness/plugin-names.ts'
 import { expect, test } from 'vitest'
 import { refused } from '../harness/session.ts'
 import { monotonicMs, within } from '../harness/wait.ts'
@@ -12,7 +13,17 @@ const AT_ONCE_MS = 1_000
 const UNKNOWN = `s-${'0'.repeat(26)}`
 const runtime = { worker_instance_id: 'w', runtime_generation: '1' }
 
+const notice = {
+  source: { provider: 'test', provider_event: 'e', host_local_source_id: 'x' },
+  kind: 'error',
+  severity: 'error',
+  title: 't',
+  body: 'b',
+}
+
 interface Line {
+  /** First protocol version that has the method. */
+  readonly since?: number
   /** Params no reading of the contract accepts. */
   readonly wrong: readonly unknown[]
   /** Well-formed params that name a session nobody has, and what is answered. */
@@ -105,12 +116,40 @@ const table: Record<string, Line> = {
     { text: null },
     { text: 'x', wait: 7 },
     { text: 'x', wait: {} },
-    { text: 'x', wait: { timeout_ms: 0 } },
-    { text: 'x', wait: { timeout_ms: 8_001 } },
+    { text: 'x', force: 'yes' },
+    { text: 'x', paste: 1 },
     { text: 'x', wait: { timeout_ms: 10, until: ['flying'] } },
     { text: 'x', wait: { timeout_ms: 10, more: 1 } },
   ]),
   'session.screen': keyed({}, [{ more: 1 }]),
+  'session.wait': keyed({ states: ['done'], timeout_ms: 5 }, [
+    { states: [] },
+    { states: ['flying'] },
+    { activities: ['asleep'] },
+    { timeout_ms: 0 },
+    { timeout_ms: 'x' },
+    { after_output_offset: '1' },
+    { after_updated_at: 'yesterday' },
+    { more: 1 },
+  ]),
+  'session.wait_turn': {
+    wrong: [
+      null,
+      7,
+      'text',
+      [],
+      {},
+      { session_ids: [] },
+      { session_ids: [7] },
+      { session_ids: UNKNOWN },
+      { session_ids: [UNKNOWN], kinds: [] },
+      { session_ids: [UNKNOWN], kinds: ['started'] },
+      { session_ids: [UNKNOWN], timeout_ms: 0 },
+      { session_ids: [UNKNOWN], after: 7 },
+    ],
+    unknown: [[{ session_ids: [UNKNOWN] }, 'session_not_found']],
+    since: 4,
+  },
   'session.detection': keyed({}, [{ more: 1 }]),
   'session.explain': keyed({}, [{ more: 1 }]),
   'session.read': keyed({}, [
@@ -134,6 +173,48 @@ const table: Record<string, Line> = {
     { wait_ms: 0, after_offset: '0', runtime },
     { more: 1 },
   ]),
+  'notification.create': {
+    wrong: [
+      null,
+      7,
+      'text',
+      [],
+      {},
+      { ...notice, source: 7 },
+      { ...notice, source: { provider: 'x' } },
+      { ...notice, kind: 'task_settled' },
+      { ...notice, severity: 'fatal' },
+      { ...notice, title: 7 },
+      { ...notice, body: null },
+      { ...notice, metadata: [] },
+      { ...notice, session_id: 7 },
+    ],
+  },
+  'notification.list': {
+    wrong: [
+      7,
+      'text',
+      true,
+      { status: 'gone' },
+      { kind: 7 },
+      { limit: 0 },
+      { limit: -1 },
+      { limit: '5' },
+      { cursor: 7 },
+    ],
+  },
+  'notification.update': {
+    wrong: [null, 7, 'text', [], {}, { id: 'n-x' }, { id: 7, status: 'read' }, { id: 'n-x', status: 'gone' }],
+    unknown: [[{ id: 'n-x', status: 'read' }, 'notification_not_found']],
+  },
+  'notification.delete': { wrong: [null, 7, 'text', [], {}, { id: 7 }, { id: '' }] },
+  'notification.policy.get': { wrong: [7, 'text', [], {}, true] },
+  'notification.policy.set': {
+    wrong: [null, 7, 'text', [], {}, { policy: 7 }, { policy: {} }, { policy: {}, more: 1 }],
+  },
+  'notification.retention.prune': {
+    wrong: [7, 'text', true, { dry_run: 'yes' }, { status: 'gone' }, { before: 7 }, { limit: 0 }],
+  },
 }
 
 /** The error of one call and how long it took; undefined when it was answered. */
@@ -186,11 +267,13 @@ test('unknown ids get their code at once, on both protocol versions', async () =
     { minimum: 3, maximum: 3 },
   ]) {
     const wire = await w.connect()
-    for (const [method, { unknown = [] }] of Object.entries(table)) {
-      for (const [params, code] of unknown) {
+    for (const [method, { unknown = [], since = 3 }] of Object.entries(table)) {
+      for (const [params, known] of unknown) {
+        const code = v.maximum < since ? 'method_not_found' : known
         const start = monotonicMs()
         const error = await refused(wire.call(method, params, { v }))
-        expect([method, v.maximum, error.code, error.body.class]).toEqual([method, v.maximum, code, 'runtime'])
+        const kind = v.maximum < since ? 'daemon' : 'runtime'
+        expect([method, v.maximum, error.code, error.body.class]).toEqual([method, v.maximum, code, kind])
         expect(monotonicMs() - start).toBeLessThan(AT_ONCE_MS)
       }
     }
@@ -248,7 +331,7 @@ test('a live session: wrong params leave it alone', async () => {
 })
 
 test('a daemon run without the sessions plugin answers method_not_found for all of it', async () => {
-  const w = await world({ args: ['--without', 'sessions,packages'], end: 'kill' })
+  const w = await world({ args: ['--without', ALL_BUT_SYSTEM], end: 'kill' })
   const served = ((await w.call('daemon.capabilities')).methods as { name: string }[]).map((it) => it.name)
   expect(served.filter((it) => it.startsWith('session.'))).toEqual([])
   for (const [method, { unknown = [], wrong }] of Object.entries(table).filter(([it]) => it.startsWith('session.'))) {

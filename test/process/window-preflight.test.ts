@@ -13,6 +13,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import type { Bootable } from '../../kernel/index.ts'
+import { resolvePaths } from '../../kernel/paths.ts'
+import { plugins } from '../../main/plugins.ts'
 import { otherRelease } from '../fixtures/other-release.ts'
 import { run, type CliResult } from '../harness/cli.ts'
 import { runs } from '../harness/processes.ts'
@@ -316,6 +319,33 @@ test.each<[string, (store: string) => void, Answer]>([
   const started = await run(bin('pohunekd'), [], { env: w.roots.env(), cwd: w.roots.work })
   expect(started.code).toBe(1)
   expect(started.stderr).toContain(told.store.error)
+})
+
+test('every record log a daemon makes is judged: one that is newer refuses the upgrade as it refuses the start', async () => {
+  const w = await world()
+  const session = await w.child(['lines_in'])
+  await session.untilScreen('ready')
+  await w.daemon.stop()
+  const paths = resolvePaths(w.roots.env(), { uid: 0, platform: 'linux', tmpdir: '/tmp' })
+  const declared = (plugins as readonly Bootable[]).flatMap((it) => it.stores?.(paths) ?? []).map((it) => it.file)
+  const logs = w
+    .files('data')
+    .filter((it) => it.endsWith('.jsonl') && !it.startsWith('pohunek/events/'))
+    .map((it) => join(w.roots.data, it))
+  expect(logs.sort()).toEqual([storeOf(w), ...declared].sort())
+  for (const file of declared) {
+    const before = readFileSync(file)
+    appendFileSync(file, '{"schema_version":99,"kind":"x","key":"y"}\n')
+    const { code, report: told, stderr } = await report(w)
+    expect([code, told.store.state, told.store.error_code]).toEqual([1, 'refused', 'store_schema_newer'])
+    expect(told.store.error).toContain(file)
+    expect(told.sessions).toMatchObject([{ session_id: session.id, verdict: 'adoptable' }])
+    expect(stderr).toContain(file)
+    const started = await run(bin('pohunekd'), [], { env: w.roots.env(), cwd: w.roots.work })
+    expect([started.code, started.stderr.includes(file)]).toEqual([1, true])
+    writeFileSync(file, before)
+  }
+  expect((await report(w)).code).toBe(0)
 })
 
 test.each<[string, string, string]>([

@@ -127,7 +127,7 @@ test.each([
     /package/,
   ],
   ['half a pin', ['base = "shell"', 'package = "p"'], 0o600, 'invalid_profile', /digest/],
-  ['a runtime nobody installed', ['base = "codex"'], 0o600, 'runtime_not_installed', /codex/],
+  ['a runtime nobody installed', ['base = "gemini"'], 0o600, 'runtime_not_installed', /gemini/],
   [
     'a secret of the wrong type',
     ['base = "shell"', '[env]', 'TOKEN = 12345678'],

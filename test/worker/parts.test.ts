@@ -121,7 +121,7 @@ test('what could matter is never skipped', () => {
 function terminal(): {
   clock: ReturnType<typeof manualClock>
   ring: OutputRing
-  print: (text: string) => void
+  print: (text: string | Uint8Array) => void
   it: ScreenTerminal
   text: () => string
 } {
@@ -145,8 +145,8 @@ function terminal(): {
       },
     },
   })
-  const print = (text: string): void => {
-    const bytes = Buffer.from(text)
+  const print = (text: string | Uint8Array): void => {
+    const bytes = Buffer.from(text as string)
     ring.append(bytes)
     it.outputArrived(bytes)
   }
@@ -216,6 +216,28 @@ test('a kept picture goes with everything that changes it', () => {
   fresh()
   print('x'.repeat(600_000))
   fresh()
+})
+
+test('a character is whole wherever a read cuts it', () => {
+  const text = '› a • b … “c” – 日本 é 😀 \u0800 \ud7ff end'
+  const whole = terminal()
+  whole.print(text)
+  expect(whole.text()).toContain('› a • b')
+  const bytes = Buffer.from(text)
+  for (let size = 1; size <= 5; size++) {
+    const cut = terminal()
+    for (let at = 0; at < bytes.length; at += size) {
+      cut.print(bytes.subarray(at, at + size))
+      cut.it.settleNow()
+    }
+    expect(cut.text(), `cut every ${size} bytes`).toBe(whole.text())
+  }
+  const broken = terminal()
+  for (const piece of [[0xe2], [0x80], [0x41], [0xe2, 0x80], [0xe2, 0x80, 0xa2], [0xf0, 0x9f], [0x42]]) {
+    broken.print(Buffer.from(piece))
+    broken.it.settleNow()
+  }
+  expect(broken.text()).toBe('A•B||')
 })
 
 test('an emulator made before its size is known is like one made for it', () => {

@@ -33,7 +33,7 @@ for (const [agent, scene] of [
     const worker = await startWorker()
     const { columns, rows } = recording.header
     await worker.initialize(playerArgv(agent, scene, 20), { dimensions: { columns, rows } })
-    const screen = await worker.screen('all was played', (it) => it.watermark >= bytes)
+    const screen = await worker.screen('all was played', (it) => it.watermark === bytes)
     expect(visible(screen)).toEqual(visible(last as TerminalSnapshot))
     await worker.type('\nquit\n')
     expect((await worker.exited())['exit']).toMatchObject({ code: 0 })

@@ -3,8 +3,8 @@ import type { SessionService } from '../../sessions/api.ts'
 import type contract from '../contract.ts'
 import { faults } from '../faults.ts'
 import type { Inbox } from '../inbox.ts'
-import { createdMs } from '../list.ts'
-import type { Moments, Reported } from '../moments.ts'
+import { recordOf, type Reported } from '../moment.ts'
+import type { Moments } from '../moments.ts'
 import { keeps, type PolicyFile } from '../policy.ts'
 import { admitsHooks, isHook, isOutside } from '../rank.ts'
 import { draftOf, momentKey, momentOf, type Draft } from '../request.ts'
@@ -51,8 +51,7 @@ export async function addAtOnce({ inbox, mint }: Creation, draft: Draft): Promis
       .find((it) => it.source.provider === source.provider && it.source_id === sourceId)
     if (known !== undefined) return { created: false, record: known }
   }
-  const id = mint()
-  const record = await inbox.add({ id, ...draft, status: 'unread', created_at: new Date(createdMs(id)).toISOString() })
+  const record = await inbox.add(recordOf(draft, mint()))
   return { created: true, record }
 }
 

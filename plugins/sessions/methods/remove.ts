@@ -27,7 +27,7 @@ export async function removeAndAnswer(
   session: Session,
   accept: boolean,
 ): Promise<SessionRemoveResult> {
-  const { stopped, accepted, worktreesRemoved, worktreesFailed } = await tracked(
+  const { stopped, accepted, worktreesRemoved, worktreesFailed, rescued } = await tracked(
     host,
     session.enqueue(() => removeSession(host, session, accept)),
   ).catch((failure: unknown) => {
@@ -43,6 +43,7 @@ export async function removeAndAnswer(
     stopped,
     worktrees_removed: worktreesRemoved,
     worktrees_failed: worktreesFailed,
+    ...(rescued.length === 0 ? {} : { rescued: [...rescued] }),
     ...(accepted.length === 0
       ? {}
       : {

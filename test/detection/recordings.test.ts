@@ -1,0 +1,148 @@
+/**
+ * What real agents wrote to their terminals (test/fixtures/terminal), through the worker's terminal, the manifests of
+ * this build and the decisions, in the recordings' own time. Marks say what was done, and when a person would have seen
+ * what; they were set without any manifest.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { decide, NO_MEMORY, type Memory } from '../../plugins/detection/decide.ts'
+import { parseManifest } from '../../plugins/detection/manifest.ts'
+import { readPicture } from '../../plugins/detection/readings.ts'
+import type { AgentActivity } from '../../plugins/sessions/types.ts'
+import type { TerminalSnapshot } from '../../protocol/worker/messages.ts'
+import { readRecording, recordings, replay, REPLAY_GROUP, type Recording } from '../harness/recording.ts'
+import { REPOSITORY } from '../harness/roots.ts'
+
+/** The tracker's: looks are at least this far apart. */
+const LOOK_REST_MS = 80
+const TICK_MS = 10
+/** A state is published within this of the screen that shows it. */
+const SETTLED_MS = 1_000
+/** A mark of the other side of a socket may be this late. */
+const MARK_MS = 100
+const APPS: Record<string, string> = { claude: 'claude-code', codex: 'codex' }
+
+interface Told {
+  at: number
+  activity: AgentActivity | undefined
+}
+
+/** Everything that was published, looking as the tracker does. */
+function watch(recording: Recording): { told: Told[]; marks: { at: number; mark: string }[] } {
+  const { agent } = recording.header
+  const file = join(REPOSITORY, 'runtime-packages', agent, 'detect.toml')
+  const manifest = parseManifest(readFileSync(file, 'utf8'), file)
+  const told: Told[] = []
+  let memory: Memory = NO_MEMORY
+  let lookedAt = -Infinity
+  let dueAt = 0
+  let seen = -1
+  const look = (now: number, picture: TerminalSnapshot): void => {
+    lookedAt = now
+    const {
+      memory: next,
+      publish,
+      againMs,
+    } = decide(memory, {
+      now,
+      watermark: picture.watermark,
+      partial: picture.partial,
+      told: `${picture.title ?? ''}\0${picture.progress ?? ''}`,
+      readings: readPicture(manifest, picture),
+      identity: 'agent',
+      group: REPLAY_GROUP,
+      evidence: picture.evidence,
+      reportApp: APPS[agent],
+    })
+    memory = next
+    for (const it of publish) told.push({ at: now, activity: it.activity })
+    dueAt = againMs === undefined ? Infinity : Math.max(now + againMs, now + LOOK_REST_MS)
+  }
+  replay(
+    recording,
+    ({ at, picture }) => {
+      if (picture.watermark !== seen) dueAt = Math.min(dueAt, Math.max(at, lookedAt + LOOK_REST_MS))
+      seen = picture.watermark
+      if (at >= dueAt) look(at, picture)
+    },
+    { tickMs: TICK_MS, tailMs: 3_000 },
+  )
+  const marks = recording.entries.flatMap((it) => ('mark' in it ? [it] : []))
+  return { told, marks }
+}
+/** What is told from the first prompt on; a quick answer behind a question is not told as work. */
+const STORIES: Record<string, string> = {
+  start: '',
+  answer: 'working idle',
+  working: 'working idle',
+  tool: 'working idle',
+  long: 'working idle',
+  retry: 'working idle',
+  error: 'working idle',
+  interrupt: 'working idle',
+  second: 'working idle',
+  approval: 'working blocked idle',
+  refuse: 'working blocked idle',
+  question: 'working blocked idle',
+  // What ran in the background ends, and a turn about it begins by itself.
+  background: 'working idle working idle',
+  trust: 'blocked',
+  exit: 'unknown',
+  'ctrl-c': 'unknown',
+}
+/** Where a version does not show what others show. */
+const OTHERWISE: Record<string, string> = {
+  'claude-2.1.197/approval': 'working blocked working idle',
+  // These two draw nothing of a turn before its end, or before their question.
+  'claude-2.1.197/error': '',
+  'claude-2.1.197/question': 'blocked idle',
+  'claude-2.1.197/refuse': 'blocked idle',
+  // These leave their prompt on the screen.
+  'claude-2.1.197/exit': '',
+  'claude-2.1.197/ctrl-c': '',
+  'pi/exit': '',
+  'pi/ctrl-c': '',
+}
+
+const stateAt = (told: Told[], at: number): AgentActivity | undefined => told.findLast((it) => it.at <= at)?.activity
+
+describe.each(recordings())('%s: %s', (agent, scene) => {
+  const { told, marks } = watch(readRecording(agent, scene))
+  const at = (mark: string): number => marks.find((it) => it.mark.startsWith(mark))?.at ?? Infinity
+  const begun = Math.min(at('prompt'), at('key'), scene === 'trust' ? 0 : Infinity)
+
+  test('the states are told in order, each once', () => {
+    const story = told.filter((it) => it.at >= begun).map((it) => it.activity ?? 'unknown')
+    expect(story.join(' ')).toBe(OTHERWISE[`${agent}/${scene}`] ?? STORIES[scene])
+  })
+
+  test('at the prompt it is idle, and not before it shows', () => {
+    if (scene === 'trust') return
+    const idle = told.find((it) => it.activity === 'idle')
+    expect(idle?.at).toBeGreaterThan(at('ready') - SETTLED_MS)
+    // Codex starts on for a while behind its prompt, and may be sent one meanwhile.
+    if (idle !== undefined && idle.at < begun) expect(idle.at).toBeLessThan(at('ready') + 2 * SETTLED_MS)
+    expect(told.slice(0, told.indexOf(idle as Told)).map((it) => it.activity)).not.toContain('blocked')
+  })
+
+  test('a question is blocked within a second and for as long as it shows', () => {
+    const from = at('shows dialog') + SETTLED_MS
+    const until = at('key')
+    if (from === Infinity) return
+    expect(stateAt(told, from)).toBe('blocked')
+    expect(told.filter((it) => it.at > from && it.at < until)).toEqual([])
+  })
+
+  test('no idle while the model answers, and idle within a second of the screen that shows it', () => {
+    const requests = marks.filter((it) => it.mark === 'request')
+    const ends = marks.filter((it) => it.mark === 'response ended')
+    for (const [n, request] of requests.entries()) {
+      const end = ends[n]?.at ?? Infinity
+      const wrong = told.filter((it) => it.activity === 'idle' && it.at > request.at + MARK_MS && it.at < end - MARK_MS)
+      expect(wrong).toEqual([])
+    }
+    const shown = marks.findLast((it) => it.mark === 'shows idle')
+    if (shown !== undefined) expect(stateAt(told, shown.at + SETTLED_MS)).toBe('idle')
+  })
+})

@@ -1,0 +1,172 @@
+/** What survives a daemon: records, held reports, the policy; and logs that are damaged or from a later release. */
+import { appendFileSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { privateRoot } from '../harness/kernel.ts'
+import { desk, sessionInfo } from './desk.ts'
+
+const WINDOW_MS = 5_000
+
+test('a held report is held again for a whole window after a restart, and told once', async () => {
+  const first = await desk()
+  const { record } = await first.hook()
+  await first.pass(WINDOW_MS - 1)
+  await first.stop()
+  expect(first.settled).toEqual([])
+  const second = await desk({ root: first.root })
+  await second.pass(WINDOW_MS - 1)
+  expect(await second.list()).toEqual([])
+  await second.pass(1)
+  expect(await second.list()).toEqual([record])
+  expect(second.settled).toHaveLength(1)
+  await second.stop()
+  const third = await desk({ root: first.root })
+  await third.pass(WINDOW_MS * 2)
+  expect([await third.list(), third.settled]).toEqual([[record], []])
+})
+
+test('a report dropped by work is gone after a restart, the turn behind it is not', async () => {
+  const first = await desk()
+  await first.hook()
+  first.see('working')
+  await first.pass(2_000)
+  first.see('idle')
+  await first.quiet()
+  await first.stop()
+  const second = await desk({ root: first.root })
+  await second.pass(WINDOW_MS)
+  expect(second.settled.map((it) => it.kind)).toEqual(['turn_completed'])
+  expect(await second.list()).toEqual([])
+})
+
+test('held reports of sessions that work, are over or are gone are dropped at the start', async () => {
+  const cases = [{ activity: 'working' as const }, { sessions: [sessionInfo({ state: 'stopped' })] }, { sessions: [] }]
+  for (const more of cases) {
+    const first = await desk()
+    await first.hook()
+    await first.stop()
+    const second = await desk({ root: first.root, ...more })
+    await second.pass(WINDOW_MS * 2)
+    expect([await second.list(), second.settled]).toEqual([[], []])
+    await second.stop()
+    const third = await desk({ root: first.root })
+    await third.pass(WINDOW_MS * 2)
+    expect(await third.list()).toEqual([])
+  }
+})
+
+test('a turn that ended while no daemon ran is told once it is seen, one that had ended before is not', async () => {
+  for (const [activity, turns] of [
+    ['working', 1],
+    ['blocked', 1],
+    ['idle', 0],
+  ] as const) {
+    const d = await desk({ sessions: [sessionInfo({ activity })] })
+    d.see('idle')
+    await d.pass(WINDOW_MS)
+    expect([activity, d.settled.length]).toEqual([activity, turns])
+  }
+})
+
+test('FC-be3f: a dialog that is still there after a restart is still one item', async () => {
+  const first = await desk()
+  first.see('blocked')
+  await first.hook()
+  await first.pass(WINDOW_MS)
+  const before = await first.list()
+  await first.stop()
+  const second = await desk({ root: first.root })
+  second.see('blocked')
+  await second.hook()
+  await second.pass(WINDOW_MS * 30)
+  expect(await second.list()).toEqual(before)
+  expect(second.told('notification_created')).toEqual([])
+})
+
+test('a dialog seen again while its report is held is still one item', async () => {
+  const first = await desk()
+  first.see('blocked')
+  await first.quiet()
+  await first.stop()
+  const second = await desk({ root: first.root })
+  second.see('blocked')
+  await second.pass(WINDOW_MS)
+  expect(await second.list()).toHaveLength(1)
+  expect(second.settled).toHaveLength(1)
+})
+
+test('the policy is private, replaced whole and read again', async () => {
+  const first = await desk()
+  const { policy } = await first.call('policy.get')
+  await first.call('policy.set', { policy: { ...policy, attention_debounce_secs: 9 } })
+  const path = join(first.root, 'data/pohunek/notifications/policy.json')
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  expect(statSync(join(path, '..')).mode & 0o777).toBe(0o700)
+  expect(statSync(join(path, '../notifications.jsonl')).mode & 0o777).toBe(0o600)
+  await first.stop()
+  const second = await desk({ root: first.root })
+  expect((await second.call('policy.get')).policy.attention_debounce_secs).toBe(9)
+  expect(second.service.debounceMs()).toBe(9_000)
+})
+
+test('a policy that cannot be used leaves the defaults in force, is told and not touched', async () => {
+  for (const [spoil, problem] of [
+    [(path: string) => writeFileSync(path, '{"enabled":{}}'), /policy\.enabled/],
+    [(path: string) => writeFileSync(path, 'not JSON'), /JSON/],
+    [(path: string) => symlinkSync('/dev/null', path), /symbolic link/],
+  ] as const) {
+    const root = privateRoot()
+    const path = join(root, 'data/pohunek/notifications/policy.json')
+    mkdirSync(join(path, '..'), { recursive: true, mode: 0o700 })
+    spoil(path)
+    const d = await desk({ root })
+    expect((await d.call('policy.get')).policy.attention_debounce_secs).toBe(5)
+    const { checks } = await d.kernel.running.kernel.diagnostics.run()
+    const check = checks.find((it) => it.name === 'notification_policy')
+    expect(check).toMatchObject({ status: 'warn', detail: expect.stringMatching(problem) })
+    expect(check?.detail).toContain('policy.json')
+    await d.stop()
+  }
+})
+
+test('damaged lines are set aside and told; the rest is there', async () => {
+  const first = await desk()
+  const { record } = await first.hook({ dedupe_key: undefined })
+  await first.stop()
+  const path = join(first.root, 'data/pohunek/notifications/notifications.jsonl')
+  appendFileSync(path, '{"schema_version":1,"kind":"notification","key":"n-1","record":{}}\nnot json\n{"torn')
+  const second = await desk({ root: first.root })
+  expect(await second.list()).toEqual([record])
+  expect(readFileSync(`${path}.quarantine`, 'utf8')).toContain('not json')
+  const { checks } = await second.kernel.running.kernel.diagnostics.run()
+  expect(checks.find((it) => it.name === 'notification_store')).toMatchObject({ status: 'warn' })
+})
+
+test('logs of a later release are refused and left as they are', async () => {
+  const root = privateRoot()
+  const path = join(root, 'data/pohunek/notifications/notifications.jsonl')
+  mkdirSync(join(path, '..'), { recursive: true, mode: 0o700 })
+  const text = '{"schema_version":2,"kind":"notification","key":"n-1","more":1}\n'
+  writeFileSync(path, text, { mode: 0o600 })
+  await expect(desk({ root })).rejects.toMatchObject({ code: 'store_schema_newer' })
+  expect(readFileSync(path, 'utf8')).toBe(text)
+})
+
+test('the action log is compacted once the threshold of the policy is reached', async () => {
+  const d = await desk()
+  const { policy } = await d.call('policy.get')
+  await d.call('policy.set', { policy: { ...policy, retention: { ...policy.retention, compaction_min_actions: 5 } } })
+  const { record } = await d.hook({ dedupe_key: undefined })
+  for (let at = 0; at < 12; at++) {
+    const { record: other } = await d.hook({ dedupe_key: undefined, source_id: `s${at}` })
+    await d.call('delete', { id: other.id })
+  }
+  await d.call('retention.prune', { status: 'deleted' })
+  await expect
+    .poll(() => d.file('notifications.jsonl').trim().split('\n').length, { timeout: 10_000 })
+    .toBeLessThanOrEqual(6)
+  expect(await d.list()).toEqual([record])
+  await d.stop()
+  const again = await desk({ root: d.root })
+  expect(await again.list()).toEqual([record])
+})
