@@ -7,4 +7,11 @@ import sessions from '../plugins/sessions/plugin.ts'
 import system from '../plugins/system/plugin.ts'
 import waits from '../plugins/waits/plugin.ts'
 
-export const plugins = [system, packages, sessions, detection, notifications, waits] as const satisfies readonly Bootable[]
+export const plugins = [
+  system,
+  packages,
+  sessions,
+  detection,
+  notifications,
+  waits,
+] as const satisfies readonly Bootable[]

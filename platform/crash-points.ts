@@ -22,10 +22,6 @@ export const DAEMON_CRASH_POINTS = [
   'create.recorded',
   'create.directory',
   'create.prepared',
-  'worktree.recorded',
-  'worktree.added',
-  'worktree.made',
-  'worktree.undone',
   'create.initialized',
   'create.committed',
   'create.input.written',
@@ -54,6 +50,17 @@ export const DAEMON_CRASH_POINTS = [
   'lost.retired',
   'lost.recorded',
   'unrecorded.retired',
+] as const
+
+/** In the daemon, at each durable or external step of making, unmaking and removing a managed tree. */
+export const WORKTREE_CRASH_POINTS = [
+  'worktree.recorded',
+  'worktree.branched',
+  'worktree.added',
+  'worktree.made',
+  'worktree.undone',
+  'worktree.rescued',
+  'worktree.removed',
 ] as const
 
 /** In a daemon that starts on a record log of an older schema, at each durable step of bringing it up. */
@@ -128,6 +135,7 @@ export type CrashPoint =
   | (typeof DAEMON_CRASH_POINTS)[number]
   | (typeof UNIT_CRASH_POINTS)[number]
   | (typeof MIGRATION_CRASH_POINTS)[number]
+  | (typeof WORKTREE_CRASH_POINTS)[number]
   | (typeof NOTIFICATION_CRASH_POINTS)[number]
   | (typeof WORKER_POINTS)[number]
 

@@ -5,26 +5,42 @@ import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobState, WorkerJob } from '../supervisor.ts'
 import { ManagerRefusal, ManagerUnavailable } from './systemd-answers.ts'
 import { SERVICE, UNIT, type SystemdManager } from './systemd-bus.ts'
-import { judgeUnit, startFailure, workerUnit, type UnitFacts } from './systemd-unit.ts'
+import { pollUntil, type Timing } from '../timing.ts'
+import { definitionProblem, judgeUnit, startFailure, workerUnit, type UnitFacts } from './systemd-unit.ts'
 
 const MAIN_PID_READS = 3
+/** From the manager's fork to its exec; instants, but for a machine that is busy. */
+const EXEC_MS = 5_000
 
 export interface FoundUnit {
   readonly unit: UnitFacts
   readonly status: JobState
 }
 
+export interface UnitReaderOptions {
+  readonly namespace: string
+  readonly processes: Processes
+  readonly clock: Timing
+}
+
 export class UnitReader {
   readonly #systemd: SystemdManager
-  readonly #options: { readonly namespace: string; readonly processes: Processes }
+  readonly #options: UnitReaderOptions
 
-  constructor(systemd: SystemdManager, options: { readonly namespace: string; readonly processes: Processes }) {
+  constructor(systemd: SystemdManager, options: UnitReaderOptions) {
     this.#systemd = systemd
     this.#options = options
   }
 
-  /** Undefined when the manager has no such unit. */
+  /** Undefined when the manager has no such unit. Waits while the process of a starting unit is still the manager's own. */
   async read(job: WorkerJob): Promise<FoundUnit | undefined> {
+    let found = await this.#look(job)
+    if (isBecoming(job, found))
+      await pollUntil(this.#options.clock, EXEC_MS, async () => !isBecoming(job, (found = await this.#look(job))))
+    return found
+  }
+
+  async #look(job: WorkerJob): Promise<FoundUnit | undefined> {
     const systemd = this.#systemd
     const { namespace, processes } = this.#options
     const path = await systemd.unit(workerUnit(namespace, job))
@@ -80,3 +96,9 @@ export class UnitReader {
     return platformFaults.spawn_failed({ executable, problem: 'the service manager cannot execute it' })
   }
 }
+
+/** Our definition, starting, and the process has other arguments: most likely it has not executed the command yet. */
+const isBecoming = (job: WorkerJob, found: FoundUnit | undefined): boolean =>
+  found?.unit.activeState === 'activating' &&
+  found.status.state === 'mismatch' &&
+  definitionProblem(job, found.unit) === undefined

@@ -80,7 +80,7 @@ export class Foreground {
     if (this.#named !== undefined)
       return { identity: 'agent', group, why: `process ${this.#named.process.pid} in front is named by the manifest` } // 1
     if (group !== this.#root.pid) return other(group, 'the process group in front holds no process of the agent')
-    if (false) return other(group, 'the agent ended; what started it is in front') // 2
+    if (this.#wasNamed) return other(group, 'the agent ended; what started it is in front') // 2
     const image = this.#facts.program(this.#root.pid)?.image
     if (image === undefined) return { ...this.#seen, why: 'the launched program could not be looked at' } // 4
     if (this.#launched !== undefined && image !== this.#launched)

@@ -69,6 +69,19 @@ const launch = [
   { code: 'client_file_descriptors_exhausted', class: 'runtime' },
   { code: 'system_file_descriptors_exhausted', class: 'runtime' },
   { code: 'worker_socket_path_invalid', class: 'configuration' },
+  // Where it is to run: the worktrees plugin decides that and makes what is not there.
+  { code: 'project_not_found', class: 'runtime' },
+  { code: 'project_ambiguous', class: 'runtime' },
+  { code: 'project_detect_failed', class: 'runtime' },
+  { code: 'not_a_git_repo', class: 'runtime' },
+  { code: 'invalid_branch', class: 'runtime' },
+  { code: 'invalid_branch_slug', class: 'runtime' },
+  { code: 'invalid_base_branch', class: 'runtime' },
+  { code: 'worktree_branch_in_use', class: 'runtime' },
+  { code: 'worktree_add_failed', class: 'runtime' },
+  { code: 'worktree_path_conflict', class: 'runtime' },
+  { code: 'worktree_store_error', class: 'runtime' },
+  { code: 'worktree_remove_failed', class: 'runtime' },
 ] as const
 
 /** Raised by packages for sessions whose runtime this daemon does not serve, and by the store. */
@@ -84,7 +97,13 @@ const removal = {
   params: SessionId,
   result: SessionRemoveResult,
   effect: 'mutates',
-  faults: [faults.session_not_found, faults.session_store_failed, ...ending],
+  faults: [
+    faults.session_not_found,
+    faults.session_store_failed,
+    { code: 'worktree_store_error', class: 'runtime' },
+    { code: 'worktree_remove_failed', class: 'runtime' },
+    ...ending,
+  ],
   guard: guardBare,
   needsRuntime: false,
 } as const satisfies Partial<Method>

@@ -1,6 +1,6 @@
 // R4: what hours of use leave in memory. Clients list, read, draw, type, attach, come and go, sessions are made and
-// removed, two programs write without end. Behind the warm-up and at the end everything rests for a while, so that V8
-// collects what is garbage, and each process's memory then is compared.
+// removed, two programs write without end. Behind the warm-up and at the end everything rests for a while, and each
+// process's memory then is compared. Garbage that V8 has not collected by then counts: the machine does not have it.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -11,7 +11,7 @@ import { now } from './stats.mjs'
 
 /** Share of the whole that is no more than warming up. */
 const WARM_UP = 0.3
-/** V8 collects once more some seconds after the last work. */
+/** An idle V8 collects some seconds after the last work, if it thinks it worth the while. */
 const REST_MS = 15_000
 const ROUND_MS = 40
 const BYTES_A_TURN = 100_000

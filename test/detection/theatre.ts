@@ -5,8 +5,11 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { processes } from '../../platform/index.ts'
 import type { Processes } from '../../platform/processes.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { Detection, type ActivityChange } from '../../plugins/detection/api.ts'
 import { detectionPlugin } from '../../plugins/detection/plugin.ts'
 import { packagesPlugin } from '../../plugins/packages/plugin.ts'
+import { contract } from '../../protocol/contract.ts'
 import { REPOSITORY } from '../harness/roots.ts'
 import { Session } from '../harness/session.ts'
 import { until } from '../harness/wait.ts'
@@ -138,8 +141,12 @@ export class Theatre {
   readonly arrived: Stub[] = []
   #named = 0
 
-  constructor(it: Station, path: string) {
+  /** What other plugins were told. */
+  readonly changes: readonly ActivityChange[]
+
+  constructor(it: Station, path: string, changes: readonly ActivityChange[]) {
     this.station = it
+    this.changes = changes
     this.#path = path
     this.#server = createServer((socket) => void this.arrived.push(new Stub(socket)))
     this.#server.listen(path)
@@ -197,8 +204,21 @@ export async function theatre(options: TheatreOptions = {}): Promise<Theatre> {
   writeFileSync(join(official, 'stub/detect.toml'), MANIFEST, { mode: 0o600 })
   onTestFinished(() => rmSync(official, { recursive: true, force: true }))
   cpSync(join(REPOSITORY, 'runtime-packages/shell'), join(official, 'shell'), { recursive: true })
-  const it = await station({ packages: packagesPlugin({ official }), plugins: [detectionPlugin(facts)], ...more })
-  return new Theatre(it, join(official, 'c.sock'))
+  const changes: ActivityChange[] = []
+  const listener = definePlugin({
+    contract: contract({ name: 'listener', methods: {}, events: {} }),
+    needs: { detection: Detection },
+    setup({ needs }) {
+      needs.detection.hooks.changed.tap('listener', (change) => void changes.push(change))
+      return { methods: {} }
+    },
+  })
+  const it = await station({
+    packages: packagesPlugin({ official }),
+    plugins: [detectionPlugin(facts), listener],
+    ...more,
+  })
+  return new Theatre(it, join(official, 'c.sock'), changes)
 }
 
 /** Waits until the session shows that activity. */

@@ -330,6 +330,13 @@ describe('the daemon', () => {
     await ends.ended()
     expect(await ends.info()).not.toHaveProperty('activity')
     expect((await ends.call('session.explain')).identity.in_front).toBe('unknown')
+    for (const { id } of [lost, ends]) {
+      const told = it.changes.filter((one) => one.sessionId === id)
+      expect(told.map((one) => [one.before, one.now?.activity, one.fresh])).toEqual([
+        [undefined, 'idle', true],
+        ['idle', undefined, true],
+      ])
+    }
   })
 
   test('is not held up by a worker that hangs', async () => {

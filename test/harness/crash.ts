@@ -133,7 +133,7 @@ export class CrashWorld extends World {
 
   async killWorkers(): Promise<void> {
     const workers = this.running('worker')
-    for (const it of workers) process.kill(it.pid, 'SIGKILL')
+    for (const it of workers) if (runs(it.pid)) process.kill(it.pid, 'SIGKILL')
     await until('the workers are gone', () => workers.every((it) => !runs(it.pid)))
   }
 
