@@ -252,8 +252,7 @@ test('help, version, health, capabilities', async () => {
   for (const flag of ['project', 'repo', 'branch', 'base-branch'])
     expect(options(help.stdout, flag).replaceAll(/\s+/g, ' ')).toContain('needs the worktrees plugin')
   const inputHelp = (await it.cli(['session', 'input', '--help'])).stdout
-  for (const flag of ['until', 'timeout'])
-    expect(options(inputHelp, flag).replaceAll(/\s+/g, ' ')).toContain('needs the detection plugin')
+  for (const flag of ['until', 'timeout', 'force', 'paste']) expect(options(inputHelp, flag)).toContain(`--${flag}`)
   expect(inputHelp).toContain("'' presses Enter alone")
   for (const said of ['--json', 'Exit codes: 0 done', 'also: ls', 'help [command]']) expect(all.stdout).toContain(said)
   expect(await it.cli(['help'])).toEqual(all)
