@@ -100,6 +100,8 @@ export function transientUnit(spec: JobSpec, definition: Definition): Property[]
     ['NotifyAccess', 's', 'main'],
     ['KillMode', 's', 'control-group'],
     ['SendSIGHUP', 'b', true],
+    // The kernel ending one child of an agent for want of memory is that child's end, not the session's.
+    ['OOMPolicy', 's', 'continue'],
     ['Restart', 's', 'no'],
     ['TimeoutStartUSec', 't', BigInt(readyMs) * 1000n],
     ['TimeoutStopUSec', 't', BigInt(exitMs) * 1000n],

@@ -22,6 +22,9 @@ export interface InFront {
   readonly why: string
 }
 
+/** What the patterns of a manifest look at: these run without a time limit. */
+const MAX_ARGV_CHARS = 4_096
+
 type Facts = Pick<Processes, 'foregroundGroup' | 'membersOf' | 'argv' | 'isRunning' | 'variable' | 'program'>
 
 /** A group is looked through again after so long while something is going on in it. */
@@ -99,7 +102,7 @@ export class Foreground {
   }
 
   #isNamed({ pid }: ProcessIdentity, { comm, cmdline }: Manifest['process']): boolean {
-    const argv = cmdline.length === 0 ? undefined : this.#facts.argv(pid)?.join(' ')
+    const argv = cmdline.length === 0 ? undefined : this.#facts.argv(pid)?.join(' ').slice(0, MAX_ARGV_CHARS)
     if (argv !== undefined && cmdline.some((it) => it.test(argv))) return true
     const name = comm.length === 0 ? undefined : this.#facts.program(pid)?.command
     return name !== undefined && comm.some((it) => it.test(name))
