@@ -3,13 +3,17 @@ import type { Method, ParamsInput, Result } from '../protocol/contract.ts'
 import type detection from '../plugins/detection/contract.ts'
 import type notifications from '../plugins/notifications/contract.ts'
 import type packages from '../plugins/packages/contract.ts'
+import type retention from '../plugins/retention/contract.ts'
 import type sessions from '../plugins/sessions/contract.ts'
 import type system from '../plugins/system/contract.ts'
 import type waits from '../plugins/waits/contract.ts'
+import type worktrees from '../plugins/worktrees/contract.ts'
 import { TURN_WAIT_CEILING_MS } from '../protocol/limits.ts'
 
 type Served = typeof sessions.methods &
   typeof waits.methods &
+  typeof worktrees.methods &
+  typeof retention.methods &
   typeof notifications.methods &
   typeof detection.methods &
   typeof system.methods &

@@ -20,9 +20,11 @@ import { Client } from '../client/client.ts'
 import { commands as detection } from '../plugins/detection/commands.ts'
 import { commands as notifications } from '../plugins/notifications/commands.ts'
 import { commands as packages } from '../plugins/packages/commands.ts'
+import { commands as retention } from '../plugins/retention/commands.ts'
 import { commands as sessions } from '../plugins/sessions/commands.ts'
 import { commands as system } from '../plugins/system/commands.ts'
 import { commands as waits } from '../plugins/waits/commands.ts'
+import { commands as worktrees } from '../plugins/worktrees/commands.ts'
 import type { Command } from '../protocol/command.ts'
 
 declare const POHUNEK_LOAD_ONLY: boolean | undefined
@@ -52,6 +54,8 @@ async function run(argv: readonly string[]): Promise<number> {
     ...packages,
     ...notifications,
     ...waits,
+    ...worktrees,
+    ...retention,
     watchNotificationsCommand(cli),
     doctorCommand(cli),
     ...daemonCommands(cli),

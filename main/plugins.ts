@@ -3,9 +3,11 @@ import type { Bootable } from '../kernel/index.ts'
 import detection from '../plugins/detection/plugin.ts'
 import notifications from '../plugins/notifications/plugin.ts'
 import packages from '../plugins/packages/plugin.ts'
+import retention from '../plugins/retention/plugin.ts'
 import sessions from '../plugins/sessions/plugin.ts'
 import system from '../plugins/system/plugin.ts'
 import waits from '../plugins/waits/plugin.ts'
+import worktrees from '../plugins/worktrees/plugin.ts'
 
 export const plugins = [
   system,
@@ -14,4 +16,6 @@ export const plugins = [
   detection,
   notifications,
   waits,
+  worktrees,
+  retention,
 ] as const satisfies readonly Bootable[]

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const names = ['system', 'sessions', 'packages', 'detection', 'notifications', 'waits']
+const names = ['system', 'sessions', 'packages', 'detection', 'notifications', 'waits', 'worktrees', 'retention']
 const bundled = await build({
   absWorkingDir: root,
   stdin: {

@@ -12,7 +12,7 @@ import { fail } from '../run.ts'
 import { clip, safeLine } from '../text.ts'
 import { loadAttachConfig, nextAttempt, type Reconnect } from './config.ts'
 import { EXIT_COULD_NOT_ATTACH, exitCodeOf, lineOf, type Ending } from './ending.ts'
-import { currentDirectory, factsOf, targetOf, usedRows, whyOver, whyRefused } from './fate.ts'
+import { besideDirectory, factsOf, removedByMenu, targetOf, usedRows, whyOver, whyRefused } from './fate.ts'
 import { KeyReader, type KeyEvent } from './keys.ts'
 import { FIRST, keysIn, paint, press, type Menu, type MenuAction, type MenuFacts } from './menu.ts'
 import { ROW_BELOW, SAME_ROW } from './reset.ts'
@@ -226,10 +226,13 @@ class AttachClient {
   }
   #listening = false
 
-  #why(): Promise<Ending | 'interrupted'> {
-    return whyOver(this.#client, this.#id, this.#attachment?.streamId, this.#removing)
+  async #why(): Promise<Ending | 'interrupted'> {
+    // The stream ends before the removal is answered, and only the answer says what became of its worktree.
+    const removed = await this.#removing?.catch(() => undefined)
+    return removed ?? (await whyOver(this.#client, this.#id, this.#attachment?.streamId, this.#removing !== undefined))
   }
-  #removing = false
+  /** The removal that was chosen in the menu. */
+  #removing: Promise<Ending> | undefined
 
   /** Answers an ending when the stream cannot be had again. */
   async #bringBack(stable: boolean): Promise<Ending | undefined> {
@@ -429,9 +432,8 @@ class AttachClient {
         case 'terminate':
           await this.#daemon()
           await this.#closeMenu()
-          this.#removing = true
-          await this.#client.call('session.remove', this.#id, { timeoutMs: 40_000 })
-          return this.#leave({ kind: 'removed', byMenu: true })
+          this.#removing = this.#client.call('session.remove', this.#id, { timeoutMs: 40_000 }).then(removedByMenu)
+          return this.#leave(await this.#removing)
         case 'new':
           await this.#daemon()
           return this.#leave({ kind: 'switch', sessionId: await this.#beside() })
@@ -442,7 +444,7 @@ class AttachClient {
           return await this.#closeMenu()
       }
     } catch (failure) {
-      this.#removing = false
+      this.#removing = undefined
       if (this.#phase.at === 'menu') this.#tell(messageOf(failure))
       else this.#notice(messageOf(failure))
     } finally {
@@ -469,7 +471,7 @@ class AttachClient {
     const path = this.#cli.env.PATH
     const made = await this.#client.call('session.new', {
       agent: session.agent,
-      cwd: currentDirectory(session),
+      cwd: besideDirectory(session),
       ...size,
       ...(path === undefined ? {} : { search_path: path }),
     })

@@ -8,7 +8,13 @@ export type Ending =
   | { readonly kind: 'detached' }
   /** The program ended; `session` is its record after that. */
   | { readonly kind: 'ended'; readonly session: Session }
-  | { readonly kind: 'removed'; readonly byMenu: boolean }
+  /** `rescued`: refs that keep what its worktree held; `stays`: the worktree could not be removed. */
+  | {
+      readonly kind: 'removed'
+      readonly byMenu: boolean
+      readonly rescued?: readonly string[]
+      readonly stays?: boolean
+    }
   /** Never attached. */
   | { readonly kind: 'refused'; readonly failure: { readonly msg: string; readonly recover?: string | undefined } }
   /** The stream failed, or it could not be brought back. */
@@ -69,7 +75,11 @@ export function lineOf(ending: Ending, sessionId: string): string | undefined {
     case 'ended':
       return `[session ${safeLine(sessionId)} ${howItEnded(ending.session)}]`
     case 'removed':
-      return `[session ${safeLine(sessionId)} was removed]`
+      return [
+        `[session ${safeLine(sessionId)} was removed]`,
+        ...(ending.rescued ?? []).map((it) => `[unsaved work of its worktree is kept as ${safeLine(it)}]`),
+        ...(ending.stays === true ? ['[its worktree stays; pohunek worktree list says more]'] : []),
+      ].join('\n')
     case 'refused':
     case 'dropped':
       return renderError(ending.failure).trimEnd()

@@ -1,9 +1,10 @@
 /** Asks the daemon what became of a session whose stream is over or could not be opened. */
 import { existsSync, readlinkSync } from 'node:fs'
+import { basename } from 'node:path'
 import { monotonicMs, pause } from '../../client/clock.ts'
 import type { Client } from '../../client/client.ts'
 import { ClientError, errorOf } from '../../client/errors.ts'
-import type { Session } from '../../client/methods.ts'
+import type { MethodResult, Session } from '../../client/methods.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { resolveTarget } from '../target.ts'
 import { hasEnded, type Ending } from './ending.ts'
@@ -114,6 +115,25 @@ export function currentDirectory({ pid, cwd }: Pick<Session, 'pid' | 'cwd'>): st
   }
 }
 
+/** Where a session beside this one starts: in the same worktree, whatever the program looks at meanwhile. */
+export function besideDirectory(session: Pick<Session, 'pid' | 'cwd' | 'worktree_path'>): string {
+  const current = currentDirectory(session)
+  const { worktree_path: tree } = session
+  return tree === undefined || current === tree || current.startsWith(`${tree}/`) ? current : tree
+}
+
+/** A managed tree's folder begins with the id of the session it was made for. */
+const worktreeOf = ({ id, worktree_path: path }: Session): MenuFacts['worktree'] =>
+  path === undefined ? undefined : basename(path).startsWith(`${id}-`) ? 'own' : 'other'
+
+/** The removal chosen in the menu, with what became of the worktree. */
+export const removedByMenu = ({ rescued, worktrees_failed }: MethodResult<'session.remove'>): Ending => ({
+  kind: 'removed',
+  byMenu: true,
+  ...(rescued === undefined ? {} : { rescued: rescued.map((it) => it.ref) }),
+  ...(worktrees_failed > 0 ? { stays: true } : {}),
+})
+
 /** The menu's header. */
 export const factsOf = (session: Session): MenuFacts => ({
   name: session.name ?? session.id,
@@ -122,5 +142,6 @@ export const factsOf = (session: Session): MenuFacts => ({
   host: 'local',
   project: session.project_label ?? session.project_id,
   branch: session.branch,
+  worktree: worktreeOf(session),
   state: session.activity === undefined ? session.state : `${session.state}, ${session.activity}`,
 })

@@ -8,6 +8,8 @@ export interface MenuFacts {
   readonly branch: string | undefined
   readonly state: string
   readonly cwd: string | undefined
+  /** Whose worktree it works in; undefined outside of one. */
+  readonly worktree?: 'own' | 'other' | undefined
   /** The display name, which a new name is edited from. */
   readonly named?: string | undefined
 }
@@ -102,29 +104,38 @@ function kittyKey(parameters: string): string[] {
   return [held === 1 && !shifted ? character.toUpperCase() : character]
 }
 
-// `short` is for terminals without a row for each.
-const CHOICES = [
-  ['k', 'kill the program', 'kill'],
-  ['t', 'terminate: kill it and remove the session', 'terminate'],
-  ['d', 'detach', 'detach'],
-  ['n', 'new session in the same directory', 'new'],
-  ['r', 'rename', 'rename'],
-  ['Ctrl-\\', 'send Ctrl-\\ to the program', 'send it'],
-  ['Esc', 'back', 'back'],
-] as const
+const terminates = ({ worktree }: MenuFacts): string =>
+  worktree === 'own'
+    ? 'terminate: kill it, remove the session and its worktree'
+    : 'terminate: kill it and remove the session'
+const begins = ({ worktree }: MenuFacts): string =>
+  `new session in the same ${worktree === undefined ? 'directory' : 'worktree'}`
+
+// The last text is for terminals without a row for each.
+const choicesOf = (facts: MenuFacts) =>
+  [
+    ['k', 'kill the program', 'kill'],
+    ['t', terminates(facts), 'terminate'],
+    ['d', 'detach', 'detach'],
+    ['n', begins(facts), 'new'],
+    ['r', 'rename', 'rename'],
+    ['Ctrl-\\', 'send Ctrl-\\ to the program', 'send it'],
+    ['Esc', 'back', 'back'],
+  ] as const
 
 interface Layout {
   readonly cols: number
   readonly rows: number
 }
 
-function choices({ message }: Extract<Menu, { view: 'choose' }>, { cols, rows }: Layout): string[] {
+function choices({ message }: Extract<Menu, { view: 'choose' }>, facts: MenuFacts, { cols, rows }: Layout): string[] {
+  const keys = choicesOf(facts)
   const told = message === undefined ? [] : wrap(safeLine(message), cols)
-  const all = CHOICES.map(([key, what]) => `${key.padEnd(7)} ${what}`)
+  const all = keys.map(([key, what]) => `${key.padEnd(7)} ${what}`)
   const roomy = [...all, ...(told.length > 0 ? ['', ...told] : [])]
   if (roomy.length <= rows) return roomy
   // The way back comes first: it is what must never be cut off.
-  const short = [...CHOICES].reverse().map(([key, , what]) => `${key} ${what}`.replaceAll(' ', '\u00a0'))
+  const short = [...keys].reverse().map(([key, , what]) => `${key} ${what}`.replaceAll(' ', '\u00a0'))
   return [...wrap(short.join(' '), cols).map((it) => it.replaceAll('\u00a0', ' ')), ...told]
 }
 
@@ -132,19 +143,24 @@ function question(text: string, { rows }: Layout): string[] {
   return rows >= 4 ? [text, '', 'y  yes', 'any other key  no'] : [text, 'y yes, other keys no']
 }
 
-function body(menu: Menu, layout: Layout): string[] {
+function body(menu: Menu, facts: MenuFacts, layout: Layout): string[] {
   switch (menu.view) {
     case 'kill':
       return question('Kill the program of this session?', layout)
     case 'terminate':
-      return question('Kill the program and remove the session?', layout)
+      return question(
+        facts.worktree === 'own'
+          ? 'Kill the program, remove the session and delete its worktree? The branch stays.'
+          : 'Kill the program and remove the session?',
+        layout,
+      )
     case 'rename':
       return [
         ...wrap('New name, then Enter (Esc: back)', layout.cols),
         `> ${clip(safeLine(menu.text), layout.cols - 3, 'end')}`,
       ]
     case 'choose':
-      return choices(menu, layout)
+      return choices(menu, facts, layout)
   }
 }
 
@@ -154,7 +170,7 @@ export function paint(menu: Menu, facts: MenuFacts, cols: number, rows: number):
     .filter((it) => it !== undefined)
     .map((it) => safeLine(it))
   const width = Math.max(1, cols - 2)
-  const roomy = body(menu, { cols: width, rows: rows - 3 })
+  const roomy = body(menu, facts, { cols: width, rows: rows - 3 })
   // The header goes before any key does.
   const header = roomy.length + 2 < rows ? [head.join(' · '), ''] : roomy.length < rows ? [head.join(' · ')] : []
   const texts = [...header, ...roomy].map((it) => clip(it, width)).slice(0, Math.max(1, rows))

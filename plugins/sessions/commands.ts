@@ -82,8 +82,8 @@ function directory(context: CommandContext, given: string | undefined): string |
   return context.resolvePath(context.cwd ?? '/', given)
 }
 
-// What a daemon without these plugins refuses by name.
-const NEEDS_WORKTREES = '(needs the worktrees plugin)'
+/** Fetching the base and checking out a large repository; the daemon bounds both itself. */
+const TREE_TIMEOUT_MS = 900_000
 
 /** Names need not be unique; whoever makes a second one should know that it no longer says which. */
 async function sharedName(context: CommandContext, id: string, name: string | undefined): Promise<readonly string[]> {
@@ -104,10 +104,11 @@ export const sessionNew: Command = {
     { name: 'cwd', value: 'directory', about: 'start directory (default: the current one)' },
     { name: 'cols', value: 'n', integer: U16, about: 'columns (default 80)' },
     { name: 'rows', value: 'n', integer: U16, about: 'rows (default 24)' },
-    { name: 'project', value: 'ref', about: `project id or label ${NEEDS_WORKTREES}` },
-    { name: 'repo', value: 'directory', about: `repository ${NEEDS_WORKTREES}` },
-    { name: 'branch', value: 'name', about: `work in a worktree of this branch ${NEEDS_WORKTREES}` },
-    { name: 'base-branch', value: 'name', about: `start of a new branch ${NEEDS_WORKTREES}` },
+    { name: 'project', value: 'ref', about: 'run in this project (id or label)' },
+    { name: 'repo', value: 'directory', about: 'run in this repository' },
+    { name: 'branch', value: 'name', about: 'work in a new worktree, on a new branch' },
+    { name: 'base-branch', value: 'name', about: 'start of the new branch' },
+    { name: 'reuse-branch', about: 'work on the branch that is there' },
     { name: 'input', value: 'text', about: 'type this once the program is ready' },
     { name: 'input-stdin', aliases: ['stdin'], about: 'as --input, from standard input' },
     { name: 'meta', value: 'key=value', repeat: true, about: 'owner metadata' },
@@ -118,6 +119,7 @@ export const sessionNew: Command = {
   ],
   exclusive: [
     ['project', 'repo'],
+    ['base-branch', 'reuse-branch'],
     ['input', 'input-stdin'],
     ['attach', 'json'],
     ['attach', 'input-stdin'],
@@ -125,7 +127,8 @@ export const sessionNew: Command = {
   json: true,
   plugin,
   check: (input) => {
-    if (input.has('base-branch') && !input.has('branch')) return '--base-branch needs --branch'
+    for (const flag of ['base-branch', 'reuse-branch'])
+      if (input.has(flag) && !input.has('branch')) return `--${flag} needs --branch`
     for (const flag of ['agent', 'cwd', 'project', 'repo', 'branch', 'base-branch']) {
       if (input.value(flag) === '') return `--${flag} is empty`
     }
@@ -139,7 +142,8 @@ export const sessionNew: Command = {
     const elsewhere = repo !== undefined || input.has('project')
     const cwd = elsewhere && !input.has('cwd') ? undefined : directory(context, input.value('cwd'))
     const metadata = input.values('meta').map((it) => pair(it) as [string, string])
-    const timeoutMs = input.integer('request-timeout-ms') ?? (text === undefined ? undefined : INPUT_TIMEOUT_MS)
+    const own = input.has('branch') ? TREE_TIMEOUT_MS : text === undefined ? undefined : INPUT_TIMEOUT_MS
+    const timeoutMs = input.integer('request-timeout-ms') ?? own
     // A program that is looked at from its first moment starts at the size it is looked at.
     const size = input.has('attach') ? context.terminal : undefined
     const info = await typed(context)(
@@ -154,6 +158,7 @@ export const sessionNew: Command = {
         ...present('repo', repo === undefined ? undefined : directory(context, repo)),
         ...present('branch', input.value('branch')),
         ...present('base_branch', input.value('base-branch')),
+        ...(input.has('reuse-branch') ? { reuse_branch: true } : {}),
         ...(text === undefined ? {} : { input: text, accept_startup_grace: true }),
         ...(metadata.length > 0 ? { metadata: Object.fromEntries(metadata) } : {}),
         ...present('search_path', context.env.PATH),
@@ -179,7 +184,7 @@ export const sessionNew: Command = {
 const present = <K extends string>(key: K, value: string | undefined): { [P in K]?: string } =>
   value === undefined ? {} : ({ [key]: value } as { [P in K]?: string })
 
-const FILTER_KEYS = ['state', 'activity', 'agent', 'id']
+const FILTER_KEYS = ['state', 'activity', 'agent', 'id', 'project']
 
 export const sessionList: Command = {
   path: ['session', 'list'],
@@ -191,7 +196,7 @@ export const sessionList: Command = {
     JSON_FLAG,
     { name: 'quiet', short: 'q', about: 'ids only' },
     { name: 'targets', about: 'ids, then the names that mean one session', hidden: true },
-    { name: 'filter', value: 'key=value', repeat: true, about: 'state, activity, agent or id' },
+    { name: 'filter', value: 'key=value', repeat: true, about: 'state, activity, agent, id or project' },
     { name: 'meta-eq', value: 'key=value', repeat: true, about: 'metadata has this value' },
     { name: 'meta-has', value: 'key', repeat: true, about: 'metadata has this key' },
   ],
@@ -277,8 +282,14 @@ export const sessionRemove = onSession(
     const ok = await typed(context)(method, id, { timeoutMs: END_TIMEOUT_MS })
     const left = ok.accepted_unconfirmed_processes ?? []
     const each = left.map((it) => `pid ${it.pid} (start ${it.start_identity}, ${it.command ?? '<unknown>'})`)
+    const kept = (ok.rescued ?? []).map((it) => `unsaved work of the worktree is kept as ${it.ref} in ${it.repo}`)
+    const stays = ok.worktrees_failed > 0 ? ['warning: its worktree stays; pohunek worktree list says more'] : []
     const trailer = left.length > 0 ? ` (${left.length} accepted leftovers follow)` : ''
-    return { ok, human: lines(`session ${id}: removed=${ok.removed} stopped=${ok.stopped}${trailer}`, ...each) }
+    return {
+      ok,
+      human: lines(`session ${id}: removed=${ok.removed} stopped=${ok.stopped}${trailer}`, ...each, ...kept),
+      notes: stays,
+    }
   },
   {
     aliases: ['remove'],

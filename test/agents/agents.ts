@@ -59,6 +59,10 @@ export interface HomeOptions {
   /** Commands are run unasked. */
   unasked?: boolean
   untrusted?: boolean
+  /** As after installing: the agent's own first screens stand before its prompt. */
+  firstRun?: boolean
+  /** Claude suggests another way of working before its prompt. */
+  suggestion?: boolean
 }
 export interface Prepared {
   args: string[]
@@ -96,7 +100,7 @@ function write(file: string, content: string | object): void {
   writeFileSync(file, typeof content === 'string' ? content : `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 })
 }
 
-function claude({ home, cwd, url, unasked, untrusted }: HomeOptions): Prepared {
+function claude({ home, cwd, url, unasked, untrusted, firstRun, suggestion }: HomeOptions): Prepared {
   write(join(home, '.claude/settings.json'), {
     permissions: { defaultMode: 'default' },
     ...(unasked ? { skipDangerousModePermissionPrompt: true } : {}),
@@ -110,7 +114,7 @@ function claude({ home, cwd, url, unasked, untrusted }: HomeOptions): Prepared {
     projectOnboardingSeenCount: 4,
   }
   // Each of these stands for a first screen that would stand in the way.
-  write(join(home, '.claude.json'), {
+  const known = {
     numStartups: 10,
     hasCompletedOnboarding: true,
     lastOnboardingVersion: '99.0.0',
@@ -120,9 +124,10 @@ function claude({ home, cwd, url, unasked, untrusted }: HomeOptions): Prepared {
     bypassPermissionsModeAccepted: unasked === true,
     hasAcknowledgedCostThreshold: true,
     hasSeenTasksHint: true,
-    hasSeenAutoDefaultNudge: true,
+    hasSeenAutoDefaultNudge: !suggestion,
     projects: untrusted ? {} : { [cwd]: project },
-  })
+  }
+  if (!firstRun) write(join(home, '.claude.json'), known)
   return {
     args: ['--model', 'claude-sonnet-4-6', ...(unasked ? ['--dangerously-skip-permissions'] : [])],
     env: {
@@ -139,7 +144,7 @@ function claude({ home, cwd, url, unasked, untrusted }: HomeOptions): Prepared {
   }
 }
 
-function codex({ home, cwd, url, unasked, untrusted }: HomeOptions): Prepared {
+function codex({ home, cwd, url, unasked, untrusted, firstRun }: HomeOptions): Prepared {
   const config = [
     'model = "test-model"',
     'model_provider = "test"',
@@ -165,7 +170,8 @@ function codex({ home, cwd, url, unasked, untrusted }: HomeOptions): Prepared {
     ...(untrusted ? [] : [`[projects.${JSON.stringify(cwd)}]`, 'trust_level = "trusted"']),
     '',
   ]
-  write(join(home, '.codex/config.toml'), config.join('\n'))
+  mkdirSync(join(home, '.codex'), { recursive: true, mode: 0o700 })
+  if (!firstRun) write(join(home, '.codex/config.toml'), config.join('\n'))
   return {
     args: unasked ? ['--dangerously-bypass-approvals-and-sandbox'] : [],
     env: { CODEX_HOME: join(home, '.codex'), TEST_API_KEY: TOKEN },

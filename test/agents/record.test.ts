@@ -14,10 +14,8 @@ describe.runIf(process.env['POHUNEK_RECORD'] === '1')('recordings', () => {
     for (const name_ of scenesOf(key)) {
       const scene = SCENES[name_]
       test.runIf(scene !== undefined)(`${key}: ${name_}`, async () => {
-        const recorder = await Recorder.start(key, {
-          unasked: scene?.unasked?.includes(name) ?? false,
-          untrusted: scene?.untrusted ?? false,
-        })
+        const home = { unasked: scene?.unasked?.includes(name) ?? false, ...scene?.home }
+        const recorder = await Recorder.start(key, home, scene?.size)
         await scene?.play(recorder, LOOKS[name])
         writeRecording(key, recorder.recording(name_))
       })

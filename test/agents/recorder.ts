@@ -11,8 +11,11 @@ import { startWorker, type TestWorker } from '../worker/harness.ts'
 import { PINNED, prepare, programOf, type AgentKey, type HomeOptions } from './agents.ts'
 import { FakeModels } from './fake-models.ts'
 
-const COLUMNS = 100
-const ROWS = 30
+export interface Size {
+  columns: number
+  rows: number
+}
+const USUAL: Size = { columns: 100, rows: 30 }
 /** As long as the home that is put in its place, so that nothing on the screen moves. */
 const NEUTRAL_HOME = '/home/user'
 const randomHome = (): string =>
@@ -25,15 +28,17 @@ export class Recorder {
   readonly models: FakeModels
   readonly worker: TestWorker
   readonly #home: string
+  readonly #size: Size
   readonly #begun: number
   readonly #parts: { at: number; bytes: Buffer }[] = []
   readonly #marks: { at: number; mark: string }[] = []
 
-  private constructor(key: AgentKey, models: FakeModels, worker: TestWorker, home: string) {
+  private constructor(key: AgentKey, models: FakeModels, worker: TestWorker, home: string, size: Size) {
     this.key = key
     this.models = models
     this.worker = worker
     this.#home = home
+    this.#size = size
     this.#begun = performance.now()
     const seen = new Set<object>()
     const ended = new Set<object>()
@@ -49,7 +54,11 @@ export class Recorder {
     })
   }
 
-  static async start(key: AgentKey, options: Pick<HomeOptions, 'unasked' | 'untrusted'> = {}): Promise<Recorder> {
+  static async start(
+    key: AgentKey,
+    options: Omit<HomeOptions, 'home' | 'cwd' | 'url'>,
+    size = USUAL,
+  ): Promise<Recorder> {
     const program = await programOf(key)
     const models = await FakeModels.start()
     onTestFinished(() => models.close())
@@ -59,7 +68,7 @@ export class Recorder {
     const { name } = PINNED[key]
     const { args, env } = prepare(name, { home, cwd, url: models.url, ...options })
     const worker = await startWorker()
-    const recorder = new Recorder(key, models, worker, home)
+    const recorder = new Recorder(key, models, worker, home, size)
     await worker.initialize([program, ...args], {
       cwd,
       environment: env,
@@ -69,7 +78,7 @@ export class Recorder {
         COLORTERM: 'truecolor',
         USER: 'user',
       },
-      dimensions: { columns: COLUMNS, rows: ROWS },
+      dimensions: size,
     })
     await recorder.#listen()
     return recorder
@@ -154,7 +163,7 @@ export class Recorder {
       if (text.includes(word)) throw new Error(`the recording of ${scene} has ${JSON.stringify(word)} in it`)
     }
     return {
-      header: { format: 1, agent: name, agent_version: version, scene, columns: COLUMNS, rows: ROWS },
+      header: { format: 1, agent: name, agent_version: version, scene, ...this.#size },
       entries: [...entries, ...this.#marks].sort((a, b) => a.at - b.at),
     }
   }

@@ -1,7 +1,7 @@
 /** Scenes of which recordings are kept: each is a run of its own, from the program's start on. */
 import type { TerminalSnapshot } from '../../protocol/worker/messages.ts'
-import { PINNED, type AgentKey, type AgentName } from './agents.ts'
-import type { Recorder } from './recorder.ts'
+import { PINNED, type AgentKey, type AgentName, type HomeOptions } from './agents.ts'
+import type { Recorder, Size } from './recorder.ts'
 
 /** What a person would say the screen shows; told without any manifest, so that a manifest can be judged by it. */
 interface Look {
@@ -41,8 +41,11 @@ export const LOOKS: Record<AgentName, Look> = {
 
 interface Scene {
   agents?: readonly AgentName[]
+  without?: readonly AgentKey[]
   unasked?: readonly AgentName[]
-  untrusted?: boolean
+  /** How its home differs from one that starts into the prompt. */
+  home?: Pick<HomeOptions, 'untrusted' | 'firstRun' | 'suggestion'>
+  size?: Size
   play(it: Recorder, look: Look): Promise<void>
 }
 
@@ -118,6 +121,21 @@ export const SCENES: Record<string, Scene> = {
       await idle(it, look)
     },
   },
+  // The question does not fit with all that belongs to it.
+  small: {
+    agents: DIALOGS,
+    size: { columns: 60, rows: 14 },
+    async play(it, look) {
+      await it.sees('ready', /[❯›]/)
+      await it.rest(2_500)
+      await it.prompt('bash touch made.txt')
+      await it.sees('shows dialog', /1\. Yes/)
+      await it.rest(4_000)
+      await it.press(look.accept, 'accept')
+      await it.shows('done', (screen) => /done/.test(text(screen)))
+      await it.rest(3_000)
+    },
+  },
   refuse: {
     agents: DIALOGS,
     async play(it, look) {
@@ -180,10 +198,27 @@ export const SCENES: Record<string, Scene> = {
   },
   trust: {
     agents: ['claude'],
-    untrusted: true,
+    home: { untrusted: true },
     async play(it) {
       await it.sees('shows dialog', /trust/i)
       await it.rest(4_000)
+    },
+  },
+  'first-run': {
+    agents: DIALOGS,
+    home: { firstRun: true },
+    async play(it) {
+      await it.shows('shows something', (screen) => text(screen).trim() !== '')
+      await it.rest(5_000)
+    },
+  },
+  suggestion: {
+    agents: ['claude'],
+    without: ['claude-2.1.197'],
+    home: { suggestion: true },
+    async play(it) {
+      await it.shows('shows something', (screen) => text(screen).trim() !== '')
+      await it.rest(5_000)
     },
   },
   exit: {
@@ -209,5 +244,7 @@ export const SCENES: Record<string, Scene> = {
 /** Scenes an agent plays. */
 export function scenesOf(key: AgentKey): string[] {
   const { name } = PINNED[key]
-  return Object.keys(SCENES).filter((scene) => SCENES[scene]?.agents?.includes(name) ?? true)
+  return Object.entries(SCENES)
+    .filter(([, { agents, without }]) => (agents?.includes(name) ?? true) && !without?.includes(key))
+    .map(([scene]) => scene)
 }

@@ -5,6 +5,7 @@
  */
 import { expect, test } from 'vitest'
 import { delay, systemClock } from '../../kernel/clock.ts'
+import { until } from '../harness/wait.ts'
 import type { AgentKey } from './agents.ts'
 import { Stage, type Agent } from './stage.ts'
 
@@ -59,7 +60,8 @@ async function question(agent: Agent, count: Count): Promise<void> {
 async function interrupted(agent: Agent, count: Count): Promise<void> {
   const from = agent.activities.length
   await agent.prompt(named('slow 60'))
-  await agent.session.untilScreen(/tick 2\b/, 30_000)
+  // Without any answer yet the prompt would go back into the input box, where it is in the way of the next one.
+  await until('an answer is under way', () => performance.now() - (agent.models.turns.at(-1)?.at ?? Infinity) > 3_000)
   const attached = await agent.session.attach({ cols: 100, rows: 30 })
   await attached.until('\x1b[?2026l')
   attached.write('\x1b')
@@ -68,7 +70,7 @@ async function interrupted(agent: Agent, count: Count): Promise<void> {
   count.turns++
 }
 
-async function work(agent: Agent, until: number): Promise<Count> {
+async function work(agent: Agent, end: number): Promise<Count> {
   const count: Count = { turns: 0, questions: 0, slowest: 0, problems: [] }
   const steps: (() => Promise<void>)[] = [
     () => turn(agent, named('say a few words'), count),
@@ -84,7 +86,7 @@ async function work(agent: Agent, until: number): Promise<Count> {
       () => question(agent, count),
       () => question(agent, count),
     )
-  while (performance.now() < until) await pick(steps)()
+  while (performance.now() < end) await pick(steps)()
   return count
 }
 

@@ -163,7 +163,9 @@ export class Agent {
   /** Sends a prompt, and waits until the model has it. */
   async prompt(text: string): Promise<void> {
     const before = this.models.prompts.length
-    await this.input(text)
+    await this.input(text).catch(async (refused: Error) => {
+      throw new Error(`${this.key}: ${refused.message}\n${await this.session.screen()}`, { cause: refused })
+    })
     await this.received(before + 1)
   }
 

@@ -246,11 +246,10 @@ test('help, version, health, capabilities', async () => {
     /^ {2}125 +could not attach$/m,
   ])
     expect(attachHelp).toMatch(row)
-  // What a plugin that is not there is needed for says so.
   const options = (text: string, flag: string): string =>
     new RegExp(`^ {2}--${flag}\\b[^]*?(?=^ {2}--|^$)`, 'm').exec(text)?.[0] ?? ''
-  for (const flag of ['project', 'repo', 'branch', 'base-branch'])
-    expect(options(help.stdout, flag).replaceAll(/\s+/g, ' ')).toContain('needs the worktrees plugin')
+  for (const flag of ['project', 'repo', 'branch', 'base-branch', 'reuse-branch'])
+    expect(options(help.stdout, flag)).toContain(`--${flag}`)
   const inputHelp = (await it.cli(['session', 'input', '--help'])).stdout
   for (const flag of ['until', 'timeout', 'force', 'paste']) expect(options(inputHelp, flag)).toContain(`--${flag}`)
   expect(inputHelp).toContain("'' presses Enter alone")

@@ -84,10 +84,13 @@ const STORIES: Record<string, string> = {
   second: 'working idle',
   approval: 'working blocked idle',
   refuse: 'working blocked idle',
+  small: 'working blocked idle',
   question: 'working blocked idle',
   // What ran in the background ends, and a turn about it begins by itself.
   background: 'working idle working idle',
   trust: 'blocked',
+  'first-run': 'blocked',
+  suggestion: 'blocked',
   exit: 'unknown',
   'ctrl-c': 'unknown',
 }
@@ -96,6 +99,7 @@ const OTHERWISE: Record<string, string> = {
   'claude-2.1.197/approval': 'working blocked working idle',
   // These two draw nothing of a turn before its end, or before their question.
   'claude-2.1.197/error': '',
+  'claude-2.1.197/small': 'blocked working idle',
   'claude-2.1.197/question': 'blocked idle',
   'claude-2.1.197/refuse': 'blocked idle',
   // These leave their prompt on the screen.
@@ -105,12 +109,15 @@ const OTHERWISE: Record<string, string> = {
   'pi/ctrl-c': '',
 }
 
+/** The agent does not get to its prompt. */
+const BEFORE_PROMPT = new Set(['trust', 'first-run', 'suggestion'])
+
 const stateAt = (told: Told[], at: number): AgentActivity | undefined => told.findLast((it) => it.at <= at)?.activity
 
 describe.each(recordings())('%s: %s', (agent, scene) => {
   const { told, marks } = watch(readRecording(agent, scene))
   const at = (mark: string): number => marks.find((it) => it.mark.startsWith(mark))?.at ?? Infinity
-  const begun = Math.min(at('prompt'), at('key'), scene === 'trust' ? 0 : Infinity)
+  const begun = Math.min(at('prompt'), at('key'), BEFORE_PROMPT.has(scene) ? 0 : Infinity)
 
   test('the states are told in order, each once', () => {
     const story = told.filter((it) => it.at >= begun).map((it) => it.activity ?? 'unknown')
@@ -118,8 +125,8 @@ describe.each(recordings())('%s: %s', (agent, scene) => {
   })
 
   test('at the prompt it is idle, and not before it shows', () => {
-    if (scene === 'trust') return
     const idle = told.find((it) => it.activity === 'idle')
+    if (BEFORE_PROMPT.has(scene)) return expect(idle).toBeUndefined()
     expect(idle?.at).toBeGreaterThan(at('ready') - SETTLED_MS)
     // Codex starts on for a while behind its prompt, and may be sent one meanwhile.
     if (idle !== undefined && idle.at < begun) expect(idle.at).toBeLessThan(at('ready') + 2 * SETTLED_MS)

@@ -7,6 +7,7 @@ import {
   chmodSync,
   chownSync,
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -47,6 +48,7 @@ function crashBuild(): string {
     const staged = `${directory}.${process.pid}`
     mkdirSync(join(staged, 'bin'), { recursive: true })
     copyFileSync(bin('pohunekd'), join(staged, 'bin/pohunekd'))
+    cpSync(join(REPOSITORY, 'runtime-packages'), join(staged, 'runtime-packages'), { recursive: true })
     execFileSync(process.execPath, [join(REPOSITORY, 'scripts/build.mjs')], {
       cwd: REPOSITORY,
       stdio: 'inherit',

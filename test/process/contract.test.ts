@@ -50,6 +50,11 @@ const keyed = (more: Record<string, unknown>, wrongMore: readonly Record<string,
 })
 const noParams: Line = { wrong: [7, 'text', [], { a: 1 }, true], lenient: true }
 
+const project = (more: Record<string, unknown>, wrong: Record<string, unknown> = { more: 1 }): Line => ({
+  wrong: [null, 7, 'text', [], {}, { ...more, reference: 7 }, { reference: 'nobody', ...more, ...wrong }],
+  unknown: [[{ reference: 'nobody', ...more }, 'project_not_found']],
+})
+
 const table: Record<string, Line> = {
   'daemon.health': noParams,
   'daemon.capabilities': noParams,
@@ -173,6 +178,63 @@ const table: Record<string, Line> = {
     { wait_ms: 0, after_offset: '0', runtime },
     { more: 1 },
   ]),
+  'session.diff': {
+    wrong: [...notStrings, '', { session_id: 7 }, { session_id: '' }, { session_id: UNKNOWN, base: 7 }],
+    unknown: [[{ session_id: UNKNOWN }, 'session_not_found']],
+  },
+  'worktree.list': { wrong: [7, 'text', true, { sizes: 'yes' }] },
+  'worktree.remove': {
+    wrong: [null, 7, 'text', [], {}, { path: 7 }, { path: '' }, { path: '/none', force: 'yes' }],
+    unknown: [[{ path: '/no/such/tree' }, 'worktree_not_owned']],
+  },
+  'worktree.rescue.list': { wrong: [7, 'text', [], { a: 1 }, true] },
+  'worktree.rescue.restore': {
+    wrong: [null, 7, 'text', [], {}, { ref: 7 }, { ref: '' }, { ref: 'x', branch: 7 }],
+    unknown: [[{ ref: 'refs/pohunek/rescue/none' }, 'rescue_not_found']],
+  },
+  'project.list': { wrong: [7, 'text', true, { filters: {} }, { filters: [{ key: 'no-such-key', value: 'x' }] }] },
+  'project.add': {
+    wrong: [null, 7, 'text', [], { path: 7 }, { name: 7 }, { more: 1 }],
+    unknown: [[{ path: '/no/such/repository' }, 'not_a_git_repo']],
+  },
+  'project.show': project({}),
+  'project.rename': project({ name: 'n' }),
+  'project.remove': project({}, { prune_worktrees: 'yes' }),
+  'project.prompt': project({ name: 'n' }),
+  'project.action': project({ name: 'n' }),
+  'project.actions': project({}),
+  'session.policy.get': { wrong: [7, 'text', [], {}, true] },
+  'session.policy.set': {
+    wrong: [
+      null,
+      7,
+      'text',
+      [],
+      {},
+      { retention: null },
+      { retention: 7 },
+      { retention: { enabled: 'yes' } },
+      { retention: { sweep_interval_secs: 59 } },
+      { retention: { terminal_ttl_secs: 3_599 } },
+      { retention: { lost_ttl_secs: '7200' } },
+      { retention: { max_removals_per_sweep: -1 } },
+      { retention: { more: 1 } },
+      { retention: {}, more: 1 },
+    ],
+  },
+  'session.retention.sweep': {
+    wrong: [
+      7,
+      'text',
+      [],
+      {},
+      true,
+      { limit: 1 },
+      { dry_run: 'yes' },
+      { dry_run: true, limit: -1 },
+      { dry_run: true, more: 1 },
+    ],
+  },
   'notification.create': {
     wrong: [
       null,

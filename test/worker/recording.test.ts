@@ -45,7 +45,7 @@ test('nothing of the machine they were made on is in them', () => {
     const { entries, header } = readRecording(agent, scene)
     const text = Buffer.concat(entries.map((it) => ('data' in it ? Buffer.from(it.data, 'base64') : Buffer.alloc(0))))
     expect(text.toString('latin1'), `${agent}/${scene}`).not.toMatch(/\/(root|tmp|work|var)\/|@[a-z0-9-]+:/)
-    expect(header).toMatchObject({ format: 1, scene, columns: 100, rows: 30 })
+    expect(header).toMatchObject({ format: 1, scene })
     expect(entries.map((it) => it.at)).toEqual(entries.map((it) => it.at).sort((a, b) => a - b))
   }
 })

@@ -6,8 +6,9 @@ import { checkText } from '../input-text.ts'
 import { createSession } from '../create.ts'
 import { tracked, type Host } from '../host.ts'
 import { deliverInitialInput } from '../initial-input.ts'
-import { removeSession } from '../remove.ts'
+import { finishRemoval } from '../remove.ts'
 import type { Examine } from '../runtime.ts'
+import { newPatience } from '../sweep-session.ts'
 import { faults } from '../faults.ts'
 
 /** Creates a session and delivers its first prompt; a prompt that cannot be delivered undoes the creation. */
@@ -23,7 +24,10 @@ export const newSession =
       crashPoint('create.input.written')
     } catch (failure) {
       await session
-        .enqueue(() => removeSession(host, session, false))
+        .enqueue(async () => {
+          // Its record still says creation: all that was made for it goes, where a removal would keep some.
+          if (!session.removed) await finishRemoval(host, session, { accept: false, patience: newPatience(host) })
+        })
         .catch((problem: unknown) => {
           if (session.removed) return
           host.log.warn(

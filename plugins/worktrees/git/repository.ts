@@ -5,6 +5,8 @@ import { Git, GIT_DETECT_MS, GitFailure, type GitCall } from './run.ts'
 export interface Repository {
   /** Canonical; what a main checkout and all its linked trees have in common. */
   readonly commonDir: string
+  /** Canonical; where HEAD of the tree that was asked about is. */
+  readonly gitDir: string
   readonly isBare: boolean
   /** Root of the work tree that was asked about; undefined in a bare repository or inside a .git directory. */
   readonly topLevel: string | undefined
@@ -23,14 +25,23 @@ export async function findRepository(git: Git, directory: string, signal?: Abort
   const call: GitCall = { cwd: directory, timeoutMs: GIT_DETECT_MS, ...(signal === undefined ? {} : { signal }) }
   const ask = async (...args: string[]): Promise<string> => (await git.run(['rev-parse', ...args], call)).text
   try {
-    const [bare = '', inside = ''] = (await ask('--is-bare-repository', '--is-inside-work-tree')).split('\n')
-    const commonDir = realpathSync(await ask('--path-format=absolute', '--git-common-dir'))
-    const gitDir = realpathSync(await ask('--absolute-git-dir'))
+    const asked = ['--is-bare-repository', '--is-inside-work-tree', '--git-common-dir', '--absolute-git-dir']
+    let answer = (await ask('--path-format=absolute', ...asked)).split('\n')
+    // A path with a line feed in it: one question for each.
+    if (answer.length !== asked.length)
+      answer = [
+        ...(await ask('--is-bare-repository', '--is-inside-work-tree')).split('\n'),
+        await ask('--path-format=absolute', '--git-common-dir'),
+        await ask('--absolute-git-dir'),
+      ]
+    const [bare = '', inside = '', common = '', own = ''] = answer
+    const commonDir = realpathSync(common)
+    const gitDir = realpathSync(own)
     const topLevel = inside === 'true' ? realpathSync(await ask('--show-toplevel')) : undefined
     const isBare = bare === 'true' || (topLevel === undefined && (await configBare(git, commonDir, call)))
     return {
       kind: 'repository',
-      repository: { commonDir, isBare, topLevel, isLinked: topLevel !== undefined && gitDir !== commonDir },
+      repository: { commonDir, gitDir, isBare, topLevel, isLinked: topLevel !== undefined && gitDir !== commonDir },
     }
   } catch (failure) {
     if (!(failure instanceof GitFailure)) {

@@ -16,15 +16,17 @@ const MAX_STDERR_BYTES = 8_192
 const MAX_MESSAGE_CHARS = 400
 /** After SIGTERM: git removes its lock files. */
 const TERM_GRACE_MS = 1_000
+/** A process that a hook left behind may hold the pipes of a git that ended; its last words are there by then. */
+const DRAIN_MS = 500
 
 /** What git is given of the daemon's environment; the rest would be configuration of whoever started the daemon. */
 const PASSED = ['PATH', 'HOME', 'XDG_CONFIG_HOME', 'SSH_AUTH_SOCK', 'LANG', 'TMPDIR', 'USER', 'LOGNAME'] as const
 const FIXED: Readonly<Record<string, string>> = {
-  // No question can be answered here, and no pager or editor is wanted.
+  // No question can be answered here, and no pager or editor is wanted. How ssh is called stays the repository's choice:
+  // without a terminal of its own it cannot ask either.
   GIT_TERMINAL_PROMPT: '0',
   GIT_ASKPASS: 'true',
   SSH_ASKPASS: 'true',
-  GIT_SSH_COMMAND: 'ssh -oBatchMode=yes',
   GIT_PAGER: 'cat',
   GIT_EDITOR: 'true',
   // Looking at a tree must not lock the index under an agent's feet.
@@ -41,8 +43,8 @@ export class GitFailure extends Error {
   readonly said: string
 
   constructor(how: GitFailure['how'], args: readonly string[], said: string, status?: number) {
-    const [verb = ''] = args.filter((it) => !it.startsWith('-'))
-    super(`git ${verb}: ${said === '' ? how : said.slice(0, MAX_MESSAGE_CHARS)}`)
+    const [verb = ''] = args.filter((it, at) => !it.startsWith('-') && args[at - 1] !== '-c')
+    super(`git ${verb}: ${said === '' ? how : oneLine(said).slice(0, MAX_MESSAGE_CHARS)}`)
     this.name = 'GitFailure'
     this.how = how
     this.status = status
@@ -103,6 +105,7 @@ export class Git {
     let errBytes = 0
     let stopped: GitFailure['how'] | undefined
     let escalation: Disposable | undefined
+    let drain: Disposable | undefined
     const kill = (name: NodeJS.Signals): void => {
       try {
         if (child.pid !== undefined) process.kill(-child.pid, name)
@@ -142,6 +145,12 @@ export class Git {
     try {
       const status = await new Promise<number | undefined>((resolve, reject) => {
         child.once('error', (failure) => reject(new GitFailure('spawn', args, failure.message)))
+        child.once('exit', () => {
+          drain = this.#clock.after(DRAIN_MS, () => {
+            child.stdout.destroy()
+            child.stderr.destroy()
+          })
+        })
         child.once('close', (code) => resolve(code ?? undefined))
       })
       const said = printable(Buffer.concat(err).toString('utf8'))
@@ -160,6 +169,7 @@ export class Git {
     } finally {
       timer[Symbol.dispose]()
       escalation?.[Symbol.dispose]()
+      drain?.[Symbol.dispose]()
       signal?.removeEventListener('abort', abort)
       // A hook or a helper it left behind in its group must not go on working in a tree that is about to go.
       if (stopped !== undefined) kill('SIGKILL')
@@ -189,6 +199,13 @@ export class Git {
 /** A failure of git as an internal error where no contract code fits. */
 export const unexpected = (failure: GitFailure): Error =>
   coreFaults.io_error({ what: 'git', problem: failure.message }, failure)
+
+const oneLine = (text: string): string =>
+  text
+    .split('\n')
+    .map((it) => it.trim())
+    .filter((it) => it !== '')
+    .join(' ')
 
 const printable = (text: string): string =>
   text

@@ -1,0 +1,194 @@
+/**
+ * Where sessions work: project, repository, branch and managed tree of their directory, shown on the session.
+ * Invariants
+ *  1. No session waits for it: everything here happens behind what caused it.
+ *  2. What is shown was looked up for the directory the session has: one that moved on meanwhile is looked up again.
+ *  3. A look that fails changes nothing that is shown.
+ */
+import { messageOf } from '../../protocol/fault.ts'
+import type { Clock } from '../../kernel/clock.ts'
+import type { Log } from '../../kernel/log.ts'
+import type { Scope } from '../../kernel/scope.ts'
+import type { SessionContext, SessionService } from '../sessions/api.ts'
+import type { SessionInfo } from '../sessions/types.ts'
+import type { ProjectInfo } from './contract-projects.ts'
+import { HeadWatch } from './head-watch.ts'
+import type { Place, Places } from './places.ts'
+import type { Projects } from './projects.ts'
+import type { TreeDoor } from './trees-door.ts'
+
+export interface ContextEdges {
+  readonly sessions: SessionService
+  readonly projects: Projects
+  readonly places: Places
+  readonly trees: Pick<TreeDoor, 'containing' | 'boundTo'>
+  readonly scope: Scope
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/**
+ * Looks that run at once; each may start a git. One in a file system that does not answer keeps its place, so that no more
+ * than these threads are lost to it.
+ */
+const AT_ONCE = 2
+/** What a git that is told to stop takes at most. */
+const IDLE_MS = 2_000
+/** Git deletes a large tree within this; longer keeps a branch shown of a repository that was left. */
+const DOUBT_MS = 300
+/** What fails once more is told once, and tried again when something of the session changes. */
+const RETRIES = 2
+const RETRY_MS = 500
+
+export class Contexts {
+  readonly #edges: ContextEdges
+  readonly #heads: HeadWatch
+  /** Session ids whose look waits, and whether it registers the project. */
+  readonly #waiting = new Map<string, boolean>()
+  readonly #running = new Map<string, Promise<void>>()
+  readonly #doubted = new Set<string>()
+  /** Looks of a session that failed one after the other. */
+  readonly #failed = new Map<string, number>()
+
+  constructor(edges: ContextEdges) {
+    this.#edges = edges
+    this.#heads = edges.scope.own('heads', new HeadWatch(edges.scope, (id) => this.look(id)))
+  }
+
+  /** Looks again, soon. `register`: somebody started to work there, so the repository becomes a project. */
+  look(id: string, register = false): void {
+    if (this.#edges.scope.closed) return
+    this.#waiting.set(id, register || this.#waiting.get(id) === true)
+    this.#next()
+  }
+
+  /** The session is over: its last branch stays shown. */
+  leave(id: string): void {
+    this.#heads.follow(id, undefined)
+    this.#doubted.delete(id)
+    this.#failed.delete(id)
+  }
+
+  /** Resolves when nothing is in hand, or soon: a file system that does not answer holds nobody up. */
+  async idle(): Promise<void> {
+    let timer: Disposable | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = this.#edges.clock.after(IDLE_MS, resolve)
+    })
+    await Promise.race([this.#settled(), late])
+    timer?.[Symbol.dispose]()
+  }
+
+  async #settled(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running.values())
+  }
+
+  /** Shows another label of a project, or that it is forgotten. */
+  relabel(projectId: string, label: string | undefined): void {
+    const { sessions } = this.#edges
+    for (const it of sessions.list()) {
+      if (it.project_id !== projectId) continue
+      sessions.show(
+        it.id,
+        label === undefined ? { project_id: undefined, project_label: undefined } : { project_label: label },
+      )
+    }
+  }
+
+  #next(): void {
+    for (const [id, register] of this.#waiting) {
+      if (this.#running.size >= AT_ONCE) return
+      if (this.#running.has(id)) continue
+      this.#waiting.delete(id)
+      const look = this.#look(id, register)
+        .then(
+          () => void this.#failed.delete(id),
+          (failure: unknown) => this.#retry(id, register, failure),
+        )
+        .finally(() => {
+          this.#running.delete(id)
+          if (this.#edges.scope.closed) this.#waiting.clear()
+          this.#next()
+        })
+      this.#running.set(id, look)
+    }
+  }
+
+  /** A directory that is being deleted loses its repository first: only when it is still there was it left by the repository. */
+  #doubt(id: string): void {
+    this.#doubted.add(id)
+    this.#edges.scope.after(DOUBT_MS, 'doubt', () => this.look(id))
+  }
+
+  /** A directory that moves away under a look fails it; the next one finds where it went. */
+  #retry(id: string, register: boolean, failure: unknown): void {
+    const { scope, log, sessions } = this.#edges
+    if (scope.closed || sessions.get(id) === undefined) return
+    const times = (this.#failed.get(id) ?? 0) + 1
+    this.#failed.set(id, times)
+    if (times <= RETRIES) scope.after(times * RETRY_MS, 'retry', () => this.look(id, register))
+    else if (times === RETRIES + 1)
+      log.warn({ session_id: id, problem: messageOf(failure) }, 'where a session works is not known') // 3
+  }
+
+  async #look(id: string, register: boolean): Promise<void> {
+    const { sessions, projects, places, trees, scope, log } = this.#edges
+    const session = sessions.get(id)
+    if (session === undefined) return
+    let place = await places.at(session.cwd, scope.signal)
+    if (place.kind === 'missing') {
+      // The tree was moved under the session, or is gone with everything in it.
+      const moved = trees.boundTo(id)
+      if (moved !== undefined) place = await places.at(moved, scope.signal)
+    }
+    let project: ProjectInfo | undefined
+    if (place.kind === 'repository') {
+      const { repository } = place
+      project = projects.ofRepository(repository.commonDir)
+      if (register)
+        project = await projects.ensure(repository, scope.signal).catch((failure: unknown) => {
+          log.warn({ repo: repository.commonDir, problem: messageOf(failure) }, 'a project could not be registered')
+          return project
+        })
+    }
+    const repo =
+      place.kind === 'repository' ? (project?.repo_root ?? (await places.root(place.repository, scope.signal))) : ''
+    if (scope.closed) return
+    const now = sessions.get(id)
+    if (now === undefined) return this.leave(id)
+    if (now.cwd !== session.cwd) return this.look(id, register) // 2
+    const isNew = this.#heads.follow(id, isLive(now) ? gitDirOf(place) : undefined)
+    // What changed between the look and the watch is seen by another look.
+    if (isNew) this.look(id)
+    if (place.kind !== 'none') this.#doubted.delete(id)
+    else if (now.repo !== undefined && !this.#doubted.delete(id)) return this.#doubt(id)
+    const tree = place.kind === 'repository' ? trees.containing(place.directory) : undefined
+    sessions.show(id, contextOf(place, repo, project, tree))
+  }
+}
+
+export const isLive = ({ state }: Pick<SessionInfo, 'state'>): boolean => state === 'running' || state === 'starting'
+
+/** Pure. Where the branch is said that is shown. */
+const gitDirOf = (place: Place): string | undefined =>
+  place.kind === 'repository' && place.repository.topLevel !== undefined ? place.repository.gitDir : undefined
+
+/** Pure. Every field of it; what does not hold is undefined. A directory that is gone still belonged to its project. */
+export function contextOf(
+  place: Place,
+  repo: string,
+  project: Pick<ProjectInfo, 'id' | 'label'> | undefined,
+  tree: string | undefined,
+): SessionContext {
+  const elsewhere = { branch: undefined, worktree_path: undefined, is_linked_worktree: undefined }
+  if (place.kind === 'missing') return elsewhere
+  if (place.kind === 'none') return { ...elsewhere, project_id: undefined, project_label: undefined, repo: undefined }
+  return {
+    project_id: project?.id,
+    project_label: project?.label,
+    repo,
+    branch: place.branch,
+    is_linked_worktree: place.repository.topLevel === undefined ? undefined : place.repository.isLinked,
+    worktree_path: tree,
+  }
+}

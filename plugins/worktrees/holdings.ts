@@ -1,0 +1,90 @@
+/** What a tree holds that is nowhere else. Looking changes nothing in the tree, its index included. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { hasOwnCommits, unsavedIn, type Unsaved } from './git/repository.ts'
+import { GitFailure, type Git, type GitCall } from './git/run.ts'
+import type { Located } from './locate.ts'
+import { headOf } from './start-commit.ts'
+
+export interface Holdings extends Unsaved {
+  /** HEAD has commits that are on no other branch, no remote branch and no tag. */
+  readonly ownCommits: boolean
+  /** HEAD is on no branch: its own commits go with the tree. */
+  readonly detached: boolean
+  /** A repository inside, a submodule for one, holds what no ref of this repository can keep. */
+  readonly inside: string | undefined
+}
+
+const MAX_DEPTH = 4
+
+/** Throws GitFailure when git cannot say. */
+export async function holdingsOf(
+  git: Git,
+  at: Extract<Located, { kind: 'present' }>,
+  signal?: AbortSignal,
+): Promise<Holdings> {
+  const { path } = at
+  const head = await headOf(git, path)
+  const unsaved = await unsavedIn(git, path, signal)
+  const detached = head?.ref === 'HEAD'
+  const ownCommits = head !== undefined && (await hasOwnCommits(git, path, detached ? undefined : head.ref, signal))
+  const inside =
+    existsSync(join(at.admin, 'modules')) || existsSync(join(path, '.gitmodules'))
+      ? await insideSubmodules(git, path, signal)
+      : undefined
+  return { ...unsaved, ownCommits, detached, inside }
+}
+
+/** HEAD of a tree whose folder is gone; `own` when only that HEAD holds its commits. */
+export async function lostHead(git: Git, at: { readonly admin: string }): Promise<{ commit: string } | undefined> {
+  const call: GitCall = { cwd: at.admin, env: { GIT_DIR: at.admin }, accept: [0, 128] }
+  const { status, text } = await git.run(['rev-parse', 'HEAD^{commit}', '--symbolic-full-name', 'HEAD'], call)
+  const [commit = '', ref = ''] = text.split('\n')
+  if (status !== 0 || ref !== 'HEAD') return undefined
+  const own = await git.run(['rev-list', '--max-count=1', commit, '--not', '--branches', '--remotes', '--tags'], call)
+  return own.status === 0 && own.text !== '' ? { commit } : undefined
+}
+
+/** A git link of an index, by path. */
+export async function gitLinks(git: Git, tree: string, call: Partial<GitCall> = {}): Promise<string[]> {
+  const entries = await git.list(['ls-files', '--stage', '-z'], { cwd: tree, ...call })
+  return entries.filter((it) => it.startsWith('160000 ')).map((it) => it.slice(it.indexOf('\t') + 1))
+}
+
+async function insideSubmodules(git: Git, tree: string, signal?: AbortSignal, depth = 0): Promise<string | undefined> {
+  if (depth === MAX_DEPTH) return 'submodules nested too deep to be looked into'
+  const more = signal === undefined ? {} : { signal }
+  for (const link of await gitLinks(git, tree, more)) {
+    const cwd = join(tree, link)
+    if (!existsSync(join(cwd, '.git'))) continue
+    const { uncommitted, untracked } = await unsavedIn(git, cwd, signal)
+    if (uncommitted + untracked > 0) return `submodule ${link} with uncommitted changes`
+    const own = await git.run(['rev-list', '--max-count=1', '--all', 'HEAD', '--not', '--remotes', '--tags'], {
+      cwd,
+      ...more,
+    })
+    if (own.text !== '') return `submodule ${link} with commits that are on no remote branch`
+    const deeper = await insideSubmodules(git, cwd, signal, depth + 1)
+    if (deeper !== undefined) return deeper
+  }
+  return undefined
+}
+
+/** In words, for messages; undefined when nothing would be lost with the tree while its branches stay. */
+export function loss({ uncommitted, untracked, ownCommits, detached, inside }: Holdings): string | undefined {
+  const parts = [
+    ...(uncommitted > 0 ? [`${uncommitted} uncommitted ${plural(uncommitted, 'change')}`] : []),
+    ...(untracked > 0 ? [`${untracked} untracked ${plural(untracked, 'file')}`] : []),
+    ...(ownCommits && detached ? ['commits on no branch'] : []),
+    ...(inside === undefined ? [] : [`a ${inside}`]),
+  ]
+  return parts.length === 0 ? undefined : parts.join(', ')
+}
+
+const plural = (count: number, word: string): string => (count === 1 ? word : `${word}s`)
+
+/** Why git could not say, as a problem; other failures are thrown on. */
+export function unreadable(failure: unknown): string {
+  if (failure instanceof GitFailure) return failure.message
+  throw failure
+}

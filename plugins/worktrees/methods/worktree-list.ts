@@ -1,0 +1,14 @@
+import type { Handler } from '../../../kernel/plugin.ts'
+import type { SessionService } from '../../sessions/api.ts'
+import type { treeMethods } from '../contract-trees.ts'
+import type { Git } from '../git/run.ts'
+import { listEntries } from '../list.ts'
+import type { Trees } from '../trees.ts'
+
+/** Every managed tree, the oldest first. */
+export const worktreeList =
+  (git: Git, sessions: SessionService, trees: Trees): Handler<(typeof treeMethods)['worktree.list']> =>
+  (params, { signal }) => {
+    const bindings = trees.list().sort((a, b) => a.made_at_ms - b.made_at_ms)
+    return listEntries(git, sessions, bindings, params?.sizes === true, signal)
+  }
