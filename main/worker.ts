@@ -2,7 +2,6 @@
 import { messageOf } from '../protocol/fault.ts'
 import * as fs from 'node:fs'
 import { join } from 'node:path'
-import { setFlagsFromString } from 'node:v8'
 import { systemClock } from '../kernel/clock.ts'
 import { crashPoint } from '../platform/crash-points.ts'
 import { closeInherited, processes, tellServiceManager } from '../platform/index.ts'
@@ -10,6 +9,7 @@ import { READY_STATE, sessionLogName } from '../protocol/worker/files.ts'
 import { parseArguments, USAGE, type WorkerArguments } from '../worker/argv.ts'
 import { workerLog } from '../worker/log.ts'
 import { Worker } from '../worker/worker.ts'
+import { keepHeapSmall } from './heap.ts'
 
 declare const POHUNEK_VERSION: string | undefined
 const version = typeof POHUNEK_VERSION === 'string' ? POHUNEK_VERSION : '0.0.0-dev'
@@ -68,8 +68,7 @@ async function main(): Promise<void> {
   crashPoint('worker.ready.told')
   // Behind whatever the daemon, which connects now, has asked meanwhile.
   setImmediate(() => worker.warmUp())
-  // After the load: before it, it would cost V8's code cache. It keeps the heap of a flooded worker small.
-  setFlagsFromString('--semi-space-growth-factor=1')
+  keepHeapSmall()
 }
 
 // The build may load the program only to make its code cache (scripts/loader.cjs).

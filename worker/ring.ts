@@ -81,6 +81,13 @@ export class OutputRing {
     return block.subarray(within, within + Math.min(max, BLOCK_BYTES - within, this.#end - offset))
   }
 
+  /** Bytes right before `to` without a copy: as many as lie together, not before `from`. Empty when there are none. */
+  viewBack(from: number, to: number): Buffer {
+    const within = (to - 1 - this.#base) % BLOCK_BYTES
+    const low = Math.max(from, to - 1 - within)
+    return this.view(low, to - low)
+  }
+
   /** A copy of [from, to), cut to what is kept. */
   copy(from: number, to: number): Buffer {
     const first = Math.max(from, this.#start)

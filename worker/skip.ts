@@ -53,8 +53,9 @@ function linesBack(ring: OutputRing, from: number, to: number, lines: number): n
   let high = to
   let seen = 0
   while (high > from) {
-    const low = Math.max(from, high - CHUNK_BYTES)
-    const part = ring.copy(low, high)
+    const part = ring.viewBack(from, high)
+    if (part.length === 0) return -1
+    const low = high - part.length
     for (let at = part.lastIndexOf(LF); at > 0; at = part.lastIndexOf(LF, at - 1)) {
       if (seen >= lines && part[at - 1] === CR) return low + at + 1
       seen++

@@ -139,8 +139,9 @@ function choices({ message }: Extract<Menu, { view: 'choose' }>, facts: MenuFact
   return [...wrap(short.join(' '), cols).map((it) => it.replaceAll('\u00a0', ' ')), ...told]
 }
 
-function question(text: string, { rows }: Layout): string[] {
-  return rows >= 4 ? [text, '', 'y  yes', 'any other key  no'] : [text, 'y yes, other keys no']
+function question(text: string, { cols, rows }: Layout): string[] {
+  const lines = wrap(text, cols)
+  return rows >= lines.length + 3 ? [...lines, '', 'y  yes', 'any other key  no'] : [...lines, 'y yes, other keys no']
 }
 
 function body(menu: Menu, facts: MenuFacts, layout: Layout): string[] {
@@ -150,7 +151,7 @@ function body(menu: Menu, facts: MenuFacts, layout: Layout): string[] {
     case 'terminate':
       return question(
         facts.worktree === 'own'
-          ? 'Kill the program, remove the session and delete its worktree? The branch stays.'
+          ? 'Kill the program, remove the session and its worktree? Its branch stays.'
           : 'Kill the program and remove the session?',
         layout,
       )

@@ -1,3 +1,5 @@
+import { firstOf } from '../signals.ts'
+
 /** The starts a supervisor has in flight: closing gives them up and waits until none is left. */
 export class Starts implements AsyncDisposable {
   readonly #closing = new AbortController()
@@ -8,9 +10,9 @@ export class Starts implements AsyncDisposable {
    * aborted already, and with what `start` throws.
    */
   async run<T>(signal: AbortSignal, start: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const either = AbortSignal.any([signal, this.#closing.signal])
-    either.throwIfAborted()
-    const running = start(either)
+    using either = firstOf(signal, this.#closing.signal)
+    either.signal.throwIfAborted()
+    const running = start(either.signal)
     this.#running.add(running)
     try {
       return await running

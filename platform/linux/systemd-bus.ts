@@ -6,6 +6,7 @@ import { messageOf } from '../../protocol/fault.ts'
 import { setMaxListeners } from 'node:events'
 import { createRequire } from 'node:module'
 import type * as DBus from 'dbus-next'
+import { firstOf } from '../signals.ts'
 import type { Timing } from '../timing.ts'
 import { ManagerUnavailable, SYSTEMD, isRefusal, translated } from './systemd-answers.ts'
 
@@ -119,7 +120,8 @@ export class SystemdManager implements Disposable {
     deadlineMs: number,
     signal?: AbortSignal,
   ): Promise<JobResult | 'late'> {
-    const abort = signal === undefined ? lost : AbortSignal.any([signal, lost])
+    using either = firstOf(...(signal === undefined ? [lost] : [signal, lost]))
+    const abort = either.signal
     abort.throwIfAborted()
     let timer: Disposable | undefined
     let giveUp: (() => void) | undefined

@@ -71,8 +71,8 @@ const sweep: Command = {
   path: ['session', 'retention', 'sweep'],
   about: 'remove the sessions the policy selects, or only show them',
   details: [
-    'A session is held while its worktree holds unsaved or unpushed work, while it has an unread notice, and while its',
-    'metadata has a pin (pohunek session metadata <target> --set pin=yes).',
+    'A session is held while its worktree holds unsaved or unpushed work, while it has an unread notice, while its',
+    'metadata has a pin (pohunek session metadata <target> --set pin=yes), and while processes of it may still run.',
   ],
   arguments: [],
   flags: [
@@ -99,12 +99,13 @@ const sweep: Command = {
 function sweepBlocks(it: RetentionResult) {
   const { sessions, dry_run, ...counts } = it
   const table = {
-    columns: ['ID', 'REASON', 'AGE', 'OUTCOME', 'WORKTREE'],
+    columns: ['ID', 'REASON', 'AGE', 'OUTCOME', ...(dry_run ? ['MIB'] : []), 'WORKTREE'],
     rows: sessions.map((one) => [
       one.session_id,
       one.reason,
       `${Math.floor(one.age_secs / 86_400)}d`,
       one.hold ?? (one.removed ? 'removed' : dry_run ? 'would go' : 'kept'),
+      ...(dry_run ? [mebibytes(one)] : []),
       one.worktree_path ?? '-',
     ]),
   }
@@ -113,5 +114,10 @@ function sweepBlocks(it: RetentionResult) {
     .join(' ')
   return [...(sessions.length === 0 ? [] : [{ table }]), { line }]
 }
+
+const mebibytes = (it: RetentionResult['sessions'][number]): string =>
+  it.worktree_bytes === undefined
+    ? '-'
+    : `${it.worktree_bytes_partial === true ? 'over ' : ''}${(it.worktree_bytes / 1_048_576).toFixed(1)}`
 
 export const commands: readonly Command[] = [policyGet, policySet, sweep]

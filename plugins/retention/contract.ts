@@ -26,6 +26,7 @@ export const HoldReason = v.picklist([
   'worktree_unknown',
   'notification_unread',
   'pinned',
+  'processes_unconfirmed',
 ])
 export type HoldReason = v.InferOutput<typeof HoldReason>
 
@@ -36,6 +37,10 @@ export const SweptSession = v.object({
   removed: v.boolean(),
   worktree_path: v.optional(v.string()),
   hold: v.optional(HoldReason),
+  /** Ours, of a dry run: what its worktree takes on disk (FC-f6a4). */
+  worktree_bytes: v.optional(Int),
+  /** The count ended at its bound: there is more. */
+  worktree_bytes_partial: v.optional(v.literal(true)),
 })
 export type SweptSession = v.InferOutput<typeof SweptSession>
 

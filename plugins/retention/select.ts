@@ -46,3 +46,7 @@ export function ageOf(it: SessionInfo, nowMs: number): number {
 
 export const isPinned = (it: SessionInfo): boolean =>
   it.metadata !== undefined && Object.hasOwn(it.metadata, PIN_KEY) && it.metadata[PIN_KEY] !== ''
+
+/** It ended, and processes of it may live on: only its owner can say that they do not matter. */
+export const isUnconfirmed = (it: SessionInfo): boolean =>
+  it.runtime?.loss_reason === 'runtime_lost_cleanup_unconfirmed'

@@ -13,7 +13,8 @@ import type { NotificationService } from '../notifications/api.ts'
 import type { SessionService } from '../sessions/api.ts'
 import type { WorktreeService } from '../worktrees/api.ts'
 import type { HoldReason, RetentionPolicy, RetentionResult, SweptSession } from './contract.ts'
-import { isPinned, overdue, type Candidate } from './select.ts'
+import { isPinned, isUnconfirmed, overdue, type Candidate } from './select.ts'
+import { sizeOf } from './size.ts'
 
 const MAX_CHECKOUTS = 64
 const MAX_LISTED = 200
@@ -38,6 +39,8 @@ export class Sweeps {
   readonly #startWallMs: number
   readonly #startMs: number
   #last: Promise<unknown> = Promise.resolve()
+  /** Sessions whose trees the last sweep did not come to. */
+  #waiting: ReadonlySet<string> = new Set()
 
   constructor(edges: SweepEdges) {
     this.#edges = edges
@@ -76,14 +79,16 @@ export class Sweeps {
       failed: 0,
       sessions: listed,
     }
-    let checkouts = 0
+    const inspected = this.#turns(candidates, dryRun)
     for (const candidate of candidates) {
       signal.throwIfAborted()
-      const path = worktrees.boundTo(candidate.id)
-      if (path !== undefined) checkouts++
-      const hold = await this.#hold(candidate, path, checkouts, signal)
+      const { id } = candidate
+      const path = worktrees.boundTo(id)
+      const hold =
+        this.#kept(id) ??
+        (path === undefined ? undefined : inspected.has(id) ? await worktrees.hold(id, signal) : 'worktree_unknown') // 3
       const told: SweptSession = {
-        session_id: candidate.id,
+        session_id: id,
         reason: candidate.reason,
         age_secs: candidate.ageSecs,
         removed: false,
@@ -92,34 +97,41 @@ export class Sweeps {
       }
       if (hold !== undefined) {
         result.held++
-        this.#edges.log.info({ session_id: candidate.id, hold }, 'a session over its time is held')
+        this.#edges.log.info({ session_id: id, hold }, 'a session over its time is held')
       } else if (result.eligible < cap) {
         result.eligible++
         if (!dryRun) told.removed = await this.#remove(candidate, result)
       } else continue // the next sweep's
       if (listed.length < MAX_LISTED) listed.push(told)
+      if (dryRun && path !== undefined && hold !== 'worktree_unknown') Object.assign(told, await measured(path, signal))
     }
     return result
   }
 
-  async #hold(
-    { id }: Candidate,
-    path: string | undefined,
-    checkouts: number,
-    signal: AbortSignal,
-  ): Promise<HoldReason | undefined> {
-    const { sessions, notifications, worktrees } = this.#edges
+  /** Why a session must stay, whatever its tree holds. */
+  #kept(id: string): HoldReason | undefined {
+    const { sessions, notifications } = this.#edges
     const info = sessions.get(id)
+    if (info !== undefined && isUnconfirmed(info)) return 'processes_unconfirmed'
     if (info !== undefined && isPinned(info)) return 'pinned'
-    if (notifications.hasUnread(id)) return 'notification_unread'
-    if (path === undefined) return undefined
-    return checkouts > MAX_CHECKOUTS ? 'worktree_unknown' : await worktrees.hold(id, signal) // 3
+    return notifications.hasUnread(id) ? 'notification_unread' : undefined
+  }
+
+  /** Whose trees this sweep looks into: who had to wait the last time comes first, or old held ones would hide the rest. */
+  #turns(candidates: readonly Candidate[], dryRun: boolean): ReadonlySet<string> {
+    const ids = candidates
+      .map((it) => it.id)
+      .filter((id) => this.#edges.worktrees.boundTo(id) !== undefined && this.#kept(id) === undefined)
+    const order = [...ids.filter((id) => this.#waiting.has(id)), ...ids.filter((id) => !this.#waiting.has(id))]
+    if (!dryRun) this.#waiting = new Set(order.slice(MAX_CHECKOUTS))
+    return new Set(order.slice(0, MAX_CHECKOUTS))
   }
 
   async #remove(candidate: Candidate, result: RetentionResult): Promise<boolean> {
     const { sessions, policy, log } = this.#edges
     const now = sessions.get(candidate.id)
     if (now === undefined || overdue([now], policy(), this.#nowMs()).length === 0) return false // 2
+    if (this.#kept(candidate.id) !== undefined) return false
     try {
       const { worktrees_removed, worktrees_failed } = await sessions.remove(candidate.id)
       result.removed++
@@ -128,10 +140,20 @@ export class Sweeps {
       if (worktrees_failed > 0) log.warn({ session_id: candidate.id }, 'the worktree of a removed session is left')
       return true
     } catch (failure) {
+      if (sessions.get(candidate.id) === undefined) return false // somebody else removed it meanwhile
       result.failed++
       const code = failure instanceof Fault ? failure.code : undefined
       log.warn({ session_id: candidate.id, code, problem: messageOf(failure) }, 'a session could not be removed')
       return false
     }
   }
+}
+
+async function measured(
+  path: string,
+  signal: AbortSignal,
+): Promise<Pick<SweptSession, 'worktree_bytes' | 'worktree_bytes_partial'>> {
+  const size = await sizeOf(path, signal)
+  if (size === undefined) return {}
+  return { worktree_bytes: size.bytes, ...(size.partial ? { worktree_bytes_partial: true } : {}) }
 }

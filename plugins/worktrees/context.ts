@@ -13,6 +13,7 @@ import type { SessionContext, SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
 import type { ProjectInfo } from './contract-projects.ts'
 import { HeadWatch } from './head-watch.ts'
+import type { Repository } from './git/repository.ts'
 import type { Place, Places } from './places.ts'
 import type { Projects } from './projects.ts'
 import type { TreeDoor } from './trees-door.ts'
@@ -34,38 +35,51 @@ export interface ContextEdges {
 const AT_ONCE = 2
 /** What a git that is told to stop takes at most. */
 const IDLE_MS = 2_000
-/** Git deletes a large tree within this; longer keeps a branch shown of a repository that was left. */
-const DOUBT_MS = 300
+/** Git moves or deletes a tree within this, most of the time. */
+const AGAIN_MS = 500
 /** What fails once more is told once, and tried again when something of the session changes. */
 const RETRIES = 2
 const RETRY_MS = 500
 
+/** What a look is for. */
+interface Why {
+  /** Directory somebody started to work in: its repository becomes a project, wherever the session went since. */
+  readonly starts: string | undefined
+  /** The session has another directory than the one its context is of. */
+  readonly moved: boolean
+  /** It makes sure of the look before. */
+  readonly again: boolean
+}
+
 export class Contexts {
   readonly #edges: ContextEdges
   readonly #heads: HeadWatch
-  /** Session ids whose look waits, and whether it registers the project. */
-  readonly #waiting = new Map<string, boolean>()
+  /** By session; one look at a time is made for each. */
+  readonly #waiting = new Map<string, Why>()
   readonly #running = new Map<string, Promise<void>>()
-  readonly #doubted = new Set<string>()
   /** Looks of a session that failed one after the other. */
   readonly #failed = new Map<string, number>()
 
   constructor(edges: ContextEdges) {
     this.#edges = edges
-    this.#heads = edges.scope.own('heads', new HeadWatch(edges.scope, (id) => this.look(id)))
+    this.#heads = edges.scope.own('heads', new HeadWatch(edges.scope, (id) => this.look(id, {})))
   }
 
-  /** Looks again, soon. `register`: somebody started to work there, so the repository becomes a project. */
-  look(id: string, register = false): void {
+  /** Looks again, soon. */
+  look(id: string, { starts, moved = false, again = false }: Partial<Why>): void {
     if (this.#edges.scope.closed) return
-    this.#waiting.set(id, register || this.#waiting.get(id) === true)
+    const why = this.#waiting.get(id)
+    this.#waiting.set(id, {
+      starts: starts ?? why?.starts,
+      moved: moved || why?.moved === true,
+      again: again && why?.again !== false,
+    })
     this.#next()
   }
 
-  /** The session is over: its last branch stays shown. */
+  /** The session is gone. */
   leave(id: string): void {
     this.#heads.follow(id, undefined)
-    this.#doubted.delete(id)
     this.#failed.delete(id)
   }
 
@@ -96,14 +110,14 @@ export class Contexts {
   }
 
   #next(): void {
-    for (const [id, register] of this.#waiting) {
+    for (const [id, why] of this.#waiting) {
       if (this.#running.size >= AT_ONCE) return
       if (this.#running.has(id)) continue
       this.#waiting.delete(id)
-      const look = this.#look(id, register)
+      const look = this.#look(id, why)
         .then(
           () => void this.#failed.delete(id),
-          (failure: unknown) => this.#retry(id, register, failure),
+          (failure: unknown) => this.#retry(id, why, failure),
         )
         .finally(() => {
           this.#running.delete(id)
@@ -114,54 +128,53 @@ export class Contexts {
     }
   }
 
-  /** A directory that is being deleted loses its repository first: only when it is still there was it left by the repository. */
-  #doubt(id: string): void {
-    this.#doubted.add(id)
-    this.#edges.scope.after(DOUBT_MS, 'doubt', () => this.look(id))
-  }
-
   /** A directory that moves away under a look fails it; the next one finds where it went. */
-  #retry(id: string, register: boolean, failure: unknown): void {
+  #retry(id: string, why: Why, failure: unknown): void {
     const { scope, log, sessions } = this.#edges
     if (scope.closed || sessions.get(id) === undefined) return
     const times = (this.#failed.get(id) ?? 0) + 1
     this.#failed.set(id, times)
-    if (times <= RETRIES) scope.after(times * RETRY_MS, 'retry', () => this.look(id, register))
+    if (times <= RETRIES) scope.after(times * RETRY_MS, 'retry', () => this.look(id, why))
     else if (times === RETRIES + 1)
       log.warn({ session_id: id, problem: messageOf(failure) }, 'where a session works is not known') // 3
   }
 
-  async #look(id: string, register: boolean): Promise<void> {
-    const { sessions, projects, places, trees, scope, log } = this.#edges
+  async #register(repository: Repository): Promise<void> {
+    const { projects, scope, log } = this.#edges
+    await projects.ensure(repository, scope.signal).catch((failure: unknown) => {
+      if (!scope.closed)
+        log.warn({ repo: repository.commonDir, problem: messageOf(failure) }, 'a project could not be registered')
+    })
+  }
+
+  async #look(id: string, { starts, moved, again }: Why): Promise<void> {
+    const { sessions, projects, places, trees, scope } = this.#edges
     const session = sessions.get(id)
     if (session === undefined) return
     let place = await places.at(session.cwd, scope.signal)
     if (place.kind === 'missing') {
       // The tree was moved under the session, or is gone with everything in it.
-      const moved = trees.boundTo(id)
-      if (moved !== undefined) place = await places.at(moved, scope.signal)
+      const bound = trees.boundTo(id)
+      if (bound !== undefined) place = await places.at(bound, scope.signal)
     }
-    let project: ProjectInfo | undefined
-    if (place.kind === 'repository') {
-      const { repository } = place
-      project = projects.ofRepository(repository.commonDir)
-      if (register)
-        project = await projects.ensure(repository, scope.signal).catch((failure: unknown) => {
-          log.warn({ repo: repository.commonDir, problem: messageOf(failure) }, 'a project could not be registered')
-          return project
-        })
+    if (starts !== undefined) {
+      const from = starts === session.cwd ? place : await places.at(starts, scope.signal)
+      if (from.kind === 'repository') await this.#register(from.repository)
     }
+    const project = place.kind === 'repository' ? projects.ofRepository(place.repository.commonDir) : undefined
     const repo =
       place.kind === 'repository' ? (project?.repo_root ?? (await places.root(place.repository, scope.signal))) : ''
     if (scope.closed) return
     const now = sessions.get(id)
     if (now === undefined) return this.leave(id)
-    if (now.cwd !== session.cwd) return this.look(id, register) // 2
-    const isNew = this.#heads.follow(id, isLive(now) ? gitDirOf(place) : undefined)
-    // What changed between the look and the watch is seen by another look.
-    if (isNew) this.look(id)
-    if (place.kind !== 'none') this.#doubted.delete(id)
-    else if (now.repo !== undefined && !this.#doubted.delete(id)) return this.#doubt(id)
+    if (now.cwd !== session.cwd) return this.look(id, { moved: true }) // 2
+    const told = this.#heads.follow(id, isLive(now) ? gitDirOf(place) : undefined)
+    // What changed between the look and the watch is seen by another look; without a watch, what was just going on.
+    if (told === 'now') this.look(id, { again: true })
+    else if (told === 'never' && isLive(now) && !again && !(moved && place.kind === 'none') && now.repo !== undefined)
+      scope.after(AGAIN_MS, 'again', () => this.look(id, { again: true }))
+    // No repository leaves a directory: where one was, it is being deleted, and its own files go first.
+    if (place.kind === 'none' && !moved && now.repo !== undefined) place = { kind: 'missing' }
     const tree = place.kind === 'repository' ? trees.containing(place.directory) : undefined
     sessions.show(id, contextOf(place, repo, project, tree))
   }

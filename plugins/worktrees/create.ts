@@ -54,7 +54,11 @@ export async function makeTree(
   const { repository, branch } = request
   const path = join(treesBelow(data), treeName(sessionId, request.repoName, branch))
   if (exists(path)) throw faults.worktree_path_conflict({ path })
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  } catch (failure) {
+    throw faults.worktree_add_failed({ problem: messageOf(failure) }, failure)
+  }
   const base = start?.base
   const binding: Binding = {
     session_id: sessionId,

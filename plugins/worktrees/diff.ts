@@ -1,11 +1,9 @@
 /** session.diff: what a tree has beside its base, tracked and untracked, bounded. Looking changes nothing in the tree. */
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { MAX_RESULT_BYTES } from '../../protocol/limits.ts'
 import { utf8Bytes } from '../../protocol/scalars.ts'
 import { branchProblem } from './branch.ts'
 import { faults } from './faults.ts'
+import { OWN_INDEX, withOwnIndex, type IndexedTree } from './git/own-index.ts'
 import { GitFailure, type Git, type GitCall } from './git/run.ts'
 import { commitOf } from './start-commit.ts'
 
@@ -27,12 +25,7 @@ interface Asked {
 }
 
 /** Throws invalid_branch, session_diff_base_unresolved, session_diff_failed. */
-export async function diffOf(
-  git: Git,
-  at: { readonly path: string; readonly admin: string },
-  { base, bound }: Asked,
-  signal: AbortSignal,
-): Promise<Diff> {
+export async function diffOf(git: Git, at: IndexedTree, { base, bound }: Asked, signal: AbortSignal): Promise<Diff> {
   const problem = base === undefined ? undefined : branchProblem(base)
   if (base !== undefined && problem !== undefined) throw faults.invalid_branch({ branch: base, problem })
   const call: GitCall = { cwd: at.path, signal }
@@ -76,41 +69,38 @@ async function mergeBase(git: Git, cwd: string, base: string, both: boolean): Pr
 
 async function textOf(
   git: Git,
-  at: { readonly path: string; readonly admin: string },
+  at: IndexedTree,
   from: string,
   call: GitCall,
 ): Promise<{ diff: string; truncated: boolean }> {
   const untracked = await git.list(['ls-files', '--others', '--exclude-standard', '-z', '--', ':/'], call)
   // Another repository inside is none of this one's files.
   const files = untracked.filter((it) => !it.endsWith('/'))
-  const own = mkdtempSync(join(tmpdir(), 'pohunek-index-'))
-  try {
-    const env = { GIT_INDEX_FILE: join(own, 'index') }
-    if (files.length > 0) {
-      copyFileSync(join(at.admin, 'index'), env.GIT_INDEX_FILE)
-      // Announced only: nothing is stored, and the diff shows them as added.
-      await git.run(
-        [
-          '-c',
-          'core.splitIndex=false',
-          '--literal-pathspecs',
-          'add',
-          '--intent-to-add',
-          '--pathspec-from-file=-',
-          '--pathspec-file-nul',
-        ],
-        { ...call, env, stdin: files.map((it) => `${it}\0`).join('') },
-      )
-    }
-    const plain = ['--no-color', '--no-ext-diff', '--no-textconv', '--src-prefix=a/', '--dst-prefix=b/']
-    const { stdout, truncated } = await git.run(
-      ['-c', 'core.fsmonitor=false', 'diff', ...plain, '--no-relative', from, '--', ':/'],
-      { ...call, ...(files.length > 0 ? { env } : {}), maxBytes: MAX_DIFF_BYTES, cut: true },
-    )
+  const compared = async (env: Readonly<Record<string, string>>): Promise<{ diff: string; truncated: boolean }> => {
+    const plain = [
+      '--no-color',
+      '--no-ext-diff',
+      '--no-textconv',
+      '--src-prefix=a/',
+      '--dst-prefix=b/',
+      '--no-relative',
+    ]
+    const { stdout, truncated } = await git.run([...OWN_INDEX, 'diff', ...plain, from, '--', ':/'], {
+      ...call,
+      env,
+      maxBytes: MAX_DIFF_BYTES,
+      cut: true,
+    })
     return cutToFit(stdout, truncated)
-  } finally {
-    rmSync(own, { recursive: true, force: true })
   }
+  if (files.length === 0) return await compared({})
+  return await withOwnIndex(at, async (env) => {
+    // Announced only: nothing is stored, and the diff shows them as added.
+    const announce = ['add', '--intent-to-add', '--pathspec-from-file=-', '--pathspec-file-nul']
+    const stdin = files.map((it) => `${it}\0`).join('')
+    await git.run([...OWN_INDEX, '--literal-pathspecs', ...announce], { ...call, env, stdin })
+    return await compared(env)
+  })
 }
 
 /** Lines of a patch begin with a mark; only what starts a file begins with this. */

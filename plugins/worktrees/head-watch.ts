@@ -29,16 +29,15 @@ export class HeadWatch implements Disposable {
     this.#changed = changed
   }
 
-  /** One git directory per session; undefined: none any more. True when changes are told only from now on. */
-  follow(sessionId: string, gitDir: string | undefined): boolean {
-    if (this.#bySession.get(sessionId) === gitDir) return false
+  /** One git directory per session; undefined: none any more. Answers since when its changes are told. */
+  follow(sessionId: string, gitDir: string | undefined): 'before' | 'now' | 'never' {
+    if (gitDir !== undefined && this.#bySession.get(sessionId) === gitDir) return 'before'
     this.#leave(sessionId)
-    if (gitDir === undefined) return false
-    const watched = this.#watched.get(gitDir) ?? this.#open(gitDir)
-    if (watched === undefined) return false
+    const watched = gitDir === undefined ? undefined : (this.#watched.get(gitDir) ?? this.#open(gitDir))
+    if (gitDir === undefined || watched === undefined) return 'never'
     watched.sessions.add(sessionId)
     this.#bySession.set(sessionId, gitDir)
-    return true
+    return 'now'
   }
 
   [Symbol.dispose](): void {

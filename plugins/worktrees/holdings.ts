@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { hasOwnCommits, unsavedIn, type Unsaved } from './git/repository.ts'
+import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex, type IndexedTree } from './git/own-index.ts'
 import { GitFailure, type Git, type GitCall } from './git/run.ts'
 import type { Located } from './locate.ts'
 import { headOf } from './start-commit.ts'
@@ -25,14 +26,27 @@ export async function holdingsOf(
 ): Promise<Holdings> {
   const { path } = at
   const head = await headOf(git, path)
-  const unsaved = await unsavedIn(git, path, signal)
+  const { uncommitted, untracked } = await unsavedIn(git, path, signal)
+  const hidden = await hiddenChanges(git, at, signal)
   const detached = head?.ref === 'HEAD'
   const ownCommits = head !== undefined && (await hasOwnCommits(git, path, detached ? undefined : head.ref, signal))
   const inside =
     existsSync(join(at.admin, 'modules')) || existsSync(join(path, '.gitmodules'))
       ? await insideSubmodules(git, path, signal)
       : undefined
-  return { ...unsaved, ownCommits, detached, inside }
+  return { uncommitted: uncommitted + hidden, untracked, ownCommits, detached, inside }
+}
+
+/** Changes git was told not to see. */
+async function hiddenChanges(git: Git, at: IndexedTree, signal: AbortSignal | undefined): Promise<number> {
+  const call: GitCall = { cwd: at.path, ...(signal === undefined ? {} : { signal }) }
+  const hidden = await hiddenFiles(git, call)
+  if (hidden.length === 0) return 0
+  return await withOwnIndex(at, async (env) => {
+    await unhide(git, hidden, { ...call, env })
+    const changed = new Set(await git.list([...OWN_INDEX, 'diff-files', '--name-only', '-z'], { ...call, env }))
+    return hidden.filter((it) => changed.has(it)).length
+  })
 }
 
 /** HEAD of a tree whose folder is gone; `own` when only that HEAD holds its commits. */

@@ -3,12 +3,12 @@
  * commit's tree is the work tree (uncommitted and untracked files, ignored ones left out), its first parent is HEAD, a
  * second one the index where that differs from both. Made with an index of its own: the tree's is only read.
  */
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Binding } from './binding.ts'
 import { gitLinks, holdingsOf, lostHead } from './holdings.ts'
+import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex } from './git/own-index.ts'
 import { GitFailure, type Git, type GitCall } from './git/run.ts'
 import type { Located } from './locate.ts'
 import { headOf } from './start-commit.ts'
@@ -16,6 +16,12 @@ import { headOf } from './start-commit.ts'
 export const RESCUE_REFS = 'refs/pohunek/rescue/'
 /** Reading and storing every changed file. */
 const RESCUE_MS = 120_000
+const WRITER = {
+  GIT_AUTHOR_NAME: 'pohunek',
+  GIT_AUTHOR_EMAIL: 'pohunek@localhost',
+  GIT_COMMITTER_NAME: 'pohunek',
+  GIT_COMMITTER_EMAIL: 'pohunek@localhost',
+} as const
 
 export interface Rescued {
   readonly ref: string
@@ -42,7 +48,7 @@ export async function shelter(
   }
   const holds = await holdingsOf(git, at)
   if (holds.inside !== undefined) throw new Unrescuable(`it holds a ${holds.inside}`)
-  const loose = holds.uncommitted + holds.untracked > 0
+  const loose = holds.uncommitted + holds.untracked > 0 || autostashes(at.admin).length > 0
   const head = await headOf(git, at.path)
   if (loose) return await nameIt(git, clock, cwd, session_id, await commitAll(git, binding, at, head?.commit))
   if (holds.detached && holds.ownCommits && head !== undefined)
@@ -56,36 +62,34 @@ async function commitAll(
   at: { readonly admin: string; readonly path: string },
   head: string | undefined,
 ): Promise<string> {
-  const own = mkdtempSync(join(tmpdir(), 'pohunek-index-'))
-  try {
-    const index = join(own, 'index')
-    const call: GitCall = {
-      cwd: at.path,
-      timeoutMs: RESCUE_MS,
-      env: {
-        GIT_INDEX_FILE: index,
-        GIT_AUTHOR_NAME: 'pohunek',
-        GIT_AUTHOR_EMAIL: 'pohunek@localhost',
-        GIT_COMMITTER_NAME: 'pohunek',
-        GIT_COMMITTER_EMAIL: 'pohunek@localhost',
-      },
-    }
-    copyIndex(at.admin, index)
+  return await withOwnIndex(at, async (index) => {
+    const call: GitCall = { cwd: at.path, timeoutMs: RESCUE_MS, env: { ...index, ...WRITER } }
     const links = new Set(await gitLinks(git, at.path, call))
     // A conflict in the index has no tree; the files of the work tree hold its text.
     const staged = await git.run(['write-tree'], { ...call, accept: [0, 128] })
-    const plain = ['-c', 'core.safecrlf=false', '-c', 'core.splitIndex=false', '-c', 'core.fsmonitor=false']
-    await git.run([...plain, 'add', '--all', '--sparse', '--', ':/'], call)
+    const hidden = await hiddenFiles(git, call)
+    if (hidden.length > 0) await unhide(git, hidden, call)
+    await git.run([...OWN_INDEX, '-c', 'core.safecrlf=false', 'add', '--all', '--sparse', '--', ':/'], call)
     const repository = (await gitLinks(git, at.path, call)).find((it) => !links.has(it))
     if (repository !== undefined) throw new Unrescuable(`it holds another repository at ${repository}`)
     const all = (await git.run(['write-tree'], call)).text
-    const parents = head === undefined ? [] : [head]
+    const parents = [...(head === undefined ? [] : [head])]
     if (staged.status === 0 && staged.text !== all && staged.text !== (await treeOf(git, at.path, head)))
       parents.push(await commit(git, call, staged.text, parents, `Index of session ${session_id}`))
+    parents.push(...autostashes(at.admin))
     return await commit(git, call, all, parents, `Unsaved work of session ${session_id}\n\nIts tree was on ${branch}.`)
-  } finally {
-    rmSync(own, { recursive: true, force: true })
-  }
+  })
+}
+
+/** Work that a rebase or a merge in progress set aside: no ref has it. */
+function autostashes(admin: string): string[] {
+  return ['rebase-merge/autostash', 'rebase-apply/autostash', 'MERGE_AUTOSTASH'].flatMap((file) => {
+    try {
+      return [readFileSync(join(admin, file), 'utf8').trim()].filter((it) => /^[0-9a-f]{40,64}$/.test(it))
+    } catch {
+      return [] // nothing in progress
+    }
+  })
 }
 
 const commit = async (
@@ -99,15 +103,6 @@ const commit = async (
 
 async function treeOf(git: Git, cwd: string, head: string | undefined): Promise<string | undefined> {
   return head === undefined ? undefined : (await git.run(['rev-parse', `${head}^{tree}`], { cwd })).text
-}
-
-/** A tree without an index has nothing staged. */
-function copyIndex(admin: string, to: string): void {
-  try {
-    copyFileSync(join(admin, 'index'), to)
-  } catch (failure) {
-    if ((failure as NodeJS.ErrnoException).code !== 'ENOENT') throw failure
-  }
 }
 
 async function nameIt(git: Git, clock: Clock, cwd: string, sessionId: string, commit: string): Promise<Rescued> {

@@ -25,10 +25,14 @@ export interface ScriptFacts {
   readonly activity?: SessionInfo['activity'] | undefined
 }
 
+/** Whose scripts: the repository of a session may be known later than the session. */
+export type ScriptLayer = 'host' | 'repo'
+
 const SCRIPT_MS = 300_000
 const TERM_GRACE_MS = 1_000
 
 interface Script {
+  readonly layer: ScriptLayer
   readonly file: string
   readonly kind: 'hook' | 'setup_script'
   /** Nothing of the script may be outside of it. */
@@ -57,9 +61,9 @@ export class Scripts {
   }
 
   /** Runs them one after the other in `cwd`; answers a warning for each that failed. */
-  async run(event: ScriptEvent, facts: ScriptFacts, cwd: string): Promise<Warning[]> {
+  async run(event: ScriptEvent, facts: ScriptFacts, cwd: string, only?: ScriptLayer): Promise<Warning[]> {
     const warnings: Warning[] = []
-    for (const script of this.#of(event, facts.repo)) {
+    for (const script of this.#of(event, facts.repo).filter((it) => only === undefined || it.layer === only)) {
       const problem = await this.#runOne(script, this.#environment(event, facts), cwd)
       if (problem !== undefined) warnings.push({ kind: script.kind, message: `${script.name} ${problem}` })
     }
@@ -68,14 +72,14 @@ export class Scripts {
 
   #of(event: ScriptEvent, repo: string | undefined): Script[] {
     const host = { root: this.#config, file: join(this.#config, 'hooks', event), name: `host hook ${event}` }
-    const found: Script[] = existsSync(host.file) ? [{ ...host, kind: 'hook' }] : []
+    const found: Script[] = existsSync(host.file) ? [{ ...host, layer: 'host', kind: 'hook' }] : []
     if (repo === undefined) return found
     const root = join(repo, '.pohunek')
     const own = join(root, 'hooks', event)
     const setup = join(root, 'setup')
-    if (existsSync(own)) found.push({ root, file: own, kind: 'hook', name: `.pohunek/hooks/${event}` })
+    if (existsSync(own)) found.push({ layer: 'repo', root, file: own, kind: 'hook', name: `.pohunek/hooks/${event}` })
     else if (event === 'post-create' && existsSync(setup))
-      found.push({ root, file: setup, kind: 'setup_script', name: '.pohunek/setup' })
+      found.push({ layer: 'repo', root, file: setup, kind: 'setup_script', name: '.pohunek/setup' })
     return found
   }
 

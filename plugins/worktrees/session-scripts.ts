@@ -6,7 +6,7 @@ import type { SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
 import type { Binding } from './binding.ts'
 import { exists } from './locate.ts'
-import type { ScriptEvent, ScriptFacts, Scripts } from './scripts.ts'
+import type { ScriptEvent, ScriptFacts, ScriptLayer, Scripts } from './scripts.ts'
 
 /** contract/environment.md: an activity that passes quicker is not told. */
 const DEBOUNCE_MS = 50
@@ -25,13 +25,22 @@ export class SessionScripts {
   /** One script of a session after the other. */
   readonly #last = new Map<string, Promise<void>>()
   readonly #due = new Map<string, Disposable>()
+  /** Started sessions whose repository, if any, is not known yet: its script for that is still to run. */
+  readonly #unplaced = new Set<string>()
 
   constructor(edges: Edges) {
     this.#edges = edges
     const { hooks } = edges.sessions
-    hooks.created.tap('worktrees', (session) => this.#run('session-start', session))
-    hooks.ended.tap('worktrees', (session) => this.#run('session-stop', session, { stopReason: session.state }))
+    hooks.created.tap('worktrees', (session) => {
+      if (session.repo === undefined) this.#unplaced.add(session.id)
+      this.#run('session-start', session)
+    })
+    hooks.ended.tap('worktrees', (session) => {
+      this.#unplaced.delete(session.id)
+      this.#run('session-stop', session, { stopReason: session.state })
+    })
     hooks.changed.tap('worktrees', (now, before) => {
+      if (now.repo !== undefined && this.#unplaced.delete(now.id)) this.#run('session-start', now, {}, 'repo')
       if (now.activity !== before.activity && now.activity !== undefined) this.#activity(now)
     })
     hooks.removed.tap('worktrees', ({ id }) => this.#forget(id))
@@ -57,15 +66,16 @@ export class SessionScripts {
   }
 
   #forget(id: string): void {
+    this.#unplaced.delete(id)
     this.#due.get(id)?.[Symbol.dispose]()
     this.#due.delete(id)
   }
 
-  #run(event: ScriptEvent, session: SessionInfo, more: Partial<ScriptFacts> = {}): void {
+  #run(event: ScriptEvent, session: SessionInfo, more: Partial<ScriptFacts> = {}, only?: ScriptLayer): void {
     const { scripts, log } = this.#edges
     if (!scripts.has(event, session.repo)) return
     const run = (this.#last.get(session.id) ?? Promise.resolve())
-      .then(() => this.#runNow(event, session, more))
+      .then(() => this.#runNow(event, session, more, only))
       .catch((failure: unknown) =>
         log.warn({ session_id: session.id, event, problem: messageOf(failure) }, 'a lifecycle script was not run'),
       )
@@ -75,7 +85,12 @@ export class SessionScripts {
     })
   }
 
-  async #runNow(event: ScriptEvent, session: SessionInfo, more: Partial<ScriptFacts>): Promise<void> {
+  async #runNow(
+    event: ScriptEvent,
+    session: SessionInfo,
+    more: Partial<ScriptFacts>,
+    only: ScriptLayer | undefined,
+  ): Promise<void> {
     const { sessions, scripts, binding } = this.#edges
     const { id, repo, worktree_path: worktree } = session
     const facts: ScriptFacts = {
@@ -89,7 +104,7 @@ export class SessionScripts {
       ...more,
     }
     const cwd = [worktree, session.cwd, repo].find((it) => it !== undefined && exists(it)) ?? '/'
-    const warnings = await scripts.run(event, facts, cwd)
+    const warnings = await scripts.run(event, facts, cwd, only)
     const now = sessions.get(id)
     if (warnings.length === 0 || now === undefined) return
     const all = [...(now.warnings ?? []), ...warnings]

@@ -57,15 +57,15 @@ export function setupProjects({ kernel, sessions, git, trees, scope, log }: Proj
     log,
   })
   idle = () => contexts.idle()
-  sessions.hooks.created.tap('projects', (session) => contexts.look(session.id, true))
+  sessions.hooks.created.tap('projects', (session) => contexts.look(session.id, { starts: session.cwd }))
   sessions.hooks.changed.tap('projects', (now, before) => {
+    const moved = now.cwd !== before.cwd
     // A turn or a program that ended is when branches change; a branch changed in between is told by a watch.
-    if (now.cwd !== before.cwd || now.activity !== before.activity || isLive(now) !== isLive(before))
-      contexts.look(now.id)
+    if (moved || now.activity !== before.activity || isLive(now) !== isLive(before)) contexts.look(now.id, { moved })
   })
   sessions.hooks.removed.tap('projects', (session) => contexts.leave(session.id))
   lifecycle.ready.tap('projects', () => {
-    for (const session of sessions.list()) if (isLive(session)) contexts.look(session.id)
+    for (const session of sessions.list()) if (isLive(session)) contexts.look(session.id, {})
   })
   return {
     places,

@@ -9,6 +9,7 @@ import type { Binding } from './binding.ts'
 import { copyListed, isInside } from './copy.ts'
 import { keepTree, makeTree, stored, undoTree, type Making } from './create.ts'
 import { faults } from './faults.ts'
+import { GitFailure } from './git/run.ts'
 import { holdingsOf, loss, lostHead } from './holdings.ts'
 import { entryFor, exists, locate, type Located } from './locate.ts'
 import type { Places } from './places.ts'
@@ -57,9 +58,19 @@ export class Trees {
     return { ...plan, target, cwd: startDirectory(found.request.repository) }
   }
 
+  /** Makes the tree of a plan that wants one. Throws worktree_*, invalid_branch; what was made is undone by `leave`. */
   async prepare(preparation: Preparation): Promise<void> {
     const request = this.#requests.get(preparation.plan.target)
     if (request === undefined) return
+    try {
+      await this.#make(preparation, request)
+    } catch (failure) {
+      if (!(failure instanceof GitFailure)) throw failure
+      throw faults.worktree_add_failed({ problem: failure.message }, failure)
+    }
+  }
+
+  async #make(preparation: Preparation, request: TreeRequest): Promise<void> {
     const { git, projects, scripts } = this.#edges
     const { repository, branch } = request
     const { sessionId } = preparation

@@ -188,6 +188,14 @@ export const SCENES: Record<string, Scene> = {
       await idle(it, look)
     },
   },
+  // What a paste is whose Enter got lost.
+  draft: {
+    async play(it, look) {
+      await ready(it, look)
+      await it.press('\x1b[200~say never sent\x1b[201~', 'paste')
+      await it.rest(4_000)
+    },
+  },
   background: {
     agents: ['claude'],
     async play(it, look) {

@@ -49,7 +49,12 @@ export class Gate {
   }
 
   open() {
-    writeSync(this.#fd, 'go\n')
+    this.say('go')
+  }
+
+  /** One word for one program that reads lines here. */
+  say(word) {
+    writeSync(this.#fd, `${word}\n`)
   }
 
   close() {
@@ -179,5 +184,50 @@ export function picture(directory, name, above) {
   writeFileSync(file, `${lines.join('\r\n')}\r\n${'.'.repeat(180)}${END}`, { mode: 0o600 })
   return script(directory, name, `stty raw -echo\ncat '${file}'\nexec cat > /dev/null\n`)
 }
+
+/** An agent as detection sees one: draws what it is told at the gate, reports that it did. `actingManifest` has its rules. */
+export function acting(directory, name, gate, done) {
+  const [, path] = script(
+    directory,
+    name,
+    `#!/bin/sh
+[ "$1" = --version ] && exec echo '2.1.200 (Claude Code)'
+stty raw -echo
+work() { printf '\\033[2J\\033[Han answer\\r\\n\\r\\n* Pondering (esc to interrupt)\\r\\n> '; }
+rest() { printf '\\033[2J\\033[Han answer\\r\\n\\r\\n> '; }
+ask() { printf '\\033[2J\\033[Han answer\\r\\n\\r\\nAllow this?\\r\\n1. Yes\\r\\n2. No'; }
+rest
+while read -r word; do $word; echo "$word" > '${done}'; done < '${gate}'
+`,
+  )
+  return [path]
+}
+
+/** Manifest of `acting` programs; `cmdline` is a pattern for theirs. */
+export const actingManifest = (cmdline) => `[process]
+cmdline = ['${cmdline}']
+
+[[rules]]
+id = "question"
+state = "blocked"
+priority = 900
+region = "bottom_non_empty_lines(4)"
+visible_blocker = true
+line_regex = ['^Allow this\\?', '^1\\. Yes']
+
+[[rules]]
+id = "status"
+state = "working"
+priority = 800
+region = "bottom_non_empty_lines(3)"
+line_regex = '^\\* .*esc to interrupt'
+
+[[rules]]
+id = "composer"
+state = "idle"
+priority = 500
+region = "bottom_non_empty_lines(1)"
+line_regex = '^>( |$)'
+`
 
 export const idle = ['/bin/cat']

@@ -48,13 +48,19 @@ export class Root {
     return path
   }
 
-  /** A host profile that runs exactly `argv`; it is the agent of that name. */
-  profile(name, argv) {
+  /** A host profile that runs exactly `argv`; it is the agent of that name. `more`: lines of its own. */
+  profile(name, argv, { base = 'shell', more = '' } = {}) {
     const [program, ...args] = argv
     this.file(
       `c/pohunek/agents/${name}.toml`,
-      `base = "shell"\nprogram = ${JSON.stringify(program)}\nargs = ${JSON.stringify(args)}\n`,
+      `base = ${JSON.stringify(base)}\nprogram = ${JSON.stringify(program)}\nargs = ${JSON.stringify(args)}\n${more}`,
     )
+  }
+
+  /** A manifest that profiles can name. */
+  manifest(name, text) {
+    mkdirSync(join(this.path, 'c/pohunek/agents/manifests'), { recursive: true, mode: 0o700 })
+    this.file(`c/pohunek/agents/manifests/${name}.toml`, text)
   }
 
   metadataPath() {

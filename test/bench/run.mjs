@@ -11,6 +11,7 @@ import { existsSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { activity, fanOut, waiters } from './activity.mjs'
 import { echo } from './echo.mjs'
 import { flat } from './flat.mjs'
 import { filled, fleet } from './fleet.mjs'
@@ -22,6 +23,7 @@ import { store } from './store.mjs'
 import { lines, longLines, rows, verdict } from './targets.mjs'
 import { throughput } from './throughput.mjs'
 import { Tmux, tmuxVersion } from './tmux.mjs'
+import { trees } from './trees.mjs'
 
 const { values: options } = parseArgs({
   options: {
@@ -209,6 +211,10 @@ const steps = [
   { of: ['F11', 'F13', 'F14', 'F15', 'R2'], run: fleet },
   { of: ['R1', 'R3'], run: store },
   { of: ['F1', 'F2', 'F12b'], run: throughput },
+  { of: ['A1'], run: activity },
+  { of: ['A2'], run: waiters },
+  { of: ['A3'], run: fanOut },
+  { of: ['W1', 'W2'], run: trees },
   { of: ['R4'], run: flat },
 ]
 const failures = []

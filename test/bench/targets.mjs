@@ -54,6 +54,14 @@ export const rows = {
   R1: row('R1', 'daemon start, 10,000 stored, to ready', 'ms', 'ours', undefined, 500),
   R2: row('R2', 'adoption of 50 live after SIGKILL', 'ms', 'ours', undefined, 1000),
   R3: row('R3', 'one durable update, 10,000 stored, p50', 'ms', 'ratio', undefined, 1.1, '100 stored'),
+  'A1.working': row('A1', 'activity told after the screen shows it: working, p99', 'ms', 'ours', undefined, 1000),
+  'A1.blocked': row('A1', 'activity told after the screen shows it: blocked, p99', 'ms', 'ours', undefined, 1000),
+  'A1.idle': row('A1', 'activity told after the screen shows it: idle, p99', 'ms', 'ours', undefined, 1000),
+  A2: row('A2', '100 waiters, one event, until the last is answered', 'ms', 'ours', undefined, 20),
+  'A2.end': row('A2', 'the same from the end of the program', 'ms', 'ours'),
+  A3: row('A3', 'daemon CPU, 100 subscribers, 1,000 events/s', '%', 'ours', undefined, 60),
+  W1: row('W1', 'session in a new worktree of 50,000 files', 'ms', 'ratio', undefined, 1.2, 'git + F5'),
+  W2: row('W2', '16 at once in one repository of 5,000 files', 'ms', 'ratio', undefined, 1.2, '16 x git'),
   R4: row('R4', 'worst growth of memory under mixed load', '%', 'ours', undefined, 2),
 }
 

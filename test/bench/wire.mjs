@@ -1,6 +1,7 @@
 // The smallest client of the public protocol: one control connection, and attach streams. It validates nothing, so
 // that what is measured is the daemon.
 import net from 'node:net'
+import { StringDecoder } from 'node:string_decoder'
 import { now } from './stats.mjs'
 
 const connect = (path) =>
@@ -86,6 +87,10 @@ export class Wire {
   #waiting = []
   #pending = ''
   #count = 0
+  /** Called with each event of a subscribed connection: name, its line, time of its arrival. */
+  onEvent
+  /** Takes every chunk instead, from the time it is set. */
+  onBytes
 
   static async open(path) {
     return new Wire(await connect(path), path)
@@ -94,8 +99,8 @@ export class Wire {
   constructor(socket, path) {
     this.#socket = socket
     this.#path = path
-    socket.setEncoding('utf8')
-    socket.on('data', (text) => this.#take(text))
+    const decoder = new StringDecoder('utf8')
+    socket.on('data', (chunk) => (this.onBytes ? this.onBytes(chunk) : this.#take(decoder.write(chunk))))
     socket.on('error', () => {})
     socket.on('close', () => {
       for (const it of this.#waiting.splice(0)) it.reject(new Error('the daemon closed the connection'))
@@ -109,7 +114,12 @@ export class Wire {
       if (end < 0) return
       const line = this.#pending.slice(0, end)
       this.#pending = this.#pending.slice(end + 1)
-      const { ok, err } = JSON.parse(line)
+      const message = JSON.parse(line)
+      const { ok, err, event } = message
+      if (event !== undefined) {
+        this.onEvent?.(event, message, now())
+        continue
+      }
       const waiting = this.#waiting.shift()
       if (err === undefined) waiting?.resolve(ok)
       else waiting?.reject(new Error(`${waiting.method}: ${err.class}/${err.code}: ${err.msg}`))

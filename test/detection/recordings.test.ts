@@ -88,6 +88,7 @@ const STORIES: Record<string, string> = {
   question: 'working blocked idle',
   // What ran in the background ends, and a turn about it begins by itself.
   background: 'working idle working idle',
+  draft: '',
   trust: 'blocked',
   'first-run': 'blocked',
   suggestion: 'blocked',

@@ -56,6 +56,19 @@ test('a repository somebody only walks into is shown and not registered', async 
   expect(await s.call('project.list')).toEqual([])
 })
 
+test('where a session starts is registered, however quickly it goes elsewhere', async () => {
+  const { s, repo } = await grove()
+  const other = repositoryAt(join(s.roots.work, 'other'))
+  const { PATH, go } = slowGit(join(s.roots.work, 'slow'))
+  await s.restart({ env: { PATH } })
+  const session = await walker(s, { cwd: repo.path })
+  await session.input(other.path)
+  await shows(s, session.id, { cwd: other.path })
+  writeFileSync(go, '')
+  await shows(s, session.id, { repo: other.path, project_id: undefined })
+  expect(await s.call('project.list')).toMatchObject([{ repo_root: repo.path }])
+})
+
 test('FC-5d0a: another branch, a renamed one and none at all are seen without anybody asking git', async () => {
   const { s, repo } = await grove()
   const inPlace = await s.create({ cwd: repo.path })

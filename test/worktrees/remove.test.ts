@@ -309,3 +309,47 @@ test('where nothing can be rescued nothing is removed', async () => {
   expect(read(path, 'new.c')).toBe('x\n')
   expect(await list(s)).toMatchObject([{ path, untracked: 1 }])
 })
+
+test('changes git was told not to see, and what a rebase set aside, are work too', { timeout: 60_000 }, async () => {
+  const { s, repo } = await grove()
+  repo.write('assumed', 'as it was\n')
+  repo.write('sparse', 'as it was\n')
+  repo.write('absent', 'as it was\n')
+  repo.commit()
+  const hidden = await branchOff(s, repo, 'hidden')
+  const path = hidden.worktree_path as string
+  git(path, 'update-index', '--assume-unchanged', 'assumed')
+  git(path, 'update-index', '--skip-worktree', 'sparse', 'absent')
+  rmSync(join(path, 'absent'))
+  await s.call('session.stop', hidden.id)
+  expect(await list(s)).toMatchObject([{ uncommitted: 0, untracked: 0 }])
+  write(path, 'assumed', 'changed\n')
+  write(path, 'sparse', 'changed too\n')
+  expect(await list(s)).toMatchObject([{ uncommitted: 2, untracked: 0 }])
+  const { rescued } = await s.call('session.remove', hidden.id)
+  const [{ ref }] = rescued
+  expect(['assumed', 'sparse', 'absent'].map((it) => repo.git('show', `${ref}:${it}`))).toEqual([
+    'changed',
+    'changed too',
+    'as it was',
+  ])
+
+  const rebased = await branchOff(s, repo, 'rebased')
+  const tree = rebased.worktree_path as string
+  write(tree, 'read.me', 'ours\n')
+  git(tree, 'commit', '--quiet', '--all', '-m', 'ours')
+  repo.write('read.me', 'theirs\n')
+  repo.commit('theirs')
+  write(tree, 'assumed', 'set aside\n')
+  try {
+    git(tree, 'rebase', '--autostash', 'main')
+  } catch {
+    // it stops at the conflict, which is the point
+  }
+  git(tree, 'checkout', '--quiet', '--theirs', '.')
+  git(tree, 'add', '--all')
+  git(tree, '-c', 'core.editor=true', 'commit', '--quiet', '-m', 'settled')
+  const result = await s.call('session.remove', rebased.id)
+  const kept = repo.git('log', '--format=%H', result.rescued[0].ref).split('\n')
+  expect(kept.some((it) => repo.git('show', `${it}:assumed`) === 'set aside')).toBe(true)
+})

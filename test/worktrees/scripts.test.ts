@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { Sessions, type SessionService } from '../../plugins/sessions/api.ts'
 import { until } from '../harness/wait.ts'
 import type { Station } from '../sessions/station.ts'
 import { branchOff, grove, read, type Repository } from './repository.ts'
@@ -136,4 +138,42 @@ test('sessions without a tree have scripts too, and hold nothing up', async () =
   expect(start).toMatch(/^start\|.*POHUNEK_HOOK_EVENT=session-start/)
   expect(stop).toMatch(/^stop\|.*POHUNEK_STOP_REASON=failed/)
   expect(stop).not.toContain('POHUNEK_WORKTREE')
+})
+
+test('the script of a repository runs for a session that is only started in it', async () => {
+  const { s, repo } = await grove()
+  const log = join(s.roots.work, 'log')
+  repoHook(repo, 'session-start', noting(log, 'repo'))
+  hostHook(s, 'session-start', noting(log, 'host'))
+  const { id } = await s.create({ cwd: repo.path })
+  await until('both ran', () => linesOf(log).length === 2)
+  const told = linesOf(log)
+  expect(told.map((it) => it.split('|').slice(0, 2))).toEqual([
+    ['host', repo.path],
+    ['repo', repo.path],
+  ])
+  expect(told[1]).toContain(`POHUNEK_SESSION_ID=${id}`)
+  expect(told[1]).toContain(`POHUNEK_REPO=${repo.path}`)
+})
+
+test('an activity that stays is told once, one that passes is not', async () => {
+  let sessions: SessionService | undefined
+  const observer = definePlugin({
+    contract: { name: 'observer', methods: {}, events: {} },
+    needs: { sessions: Sessions },
+    setup({ needs }) {
+      sessions = needs.sessions
+      return { methods: {} }
+    },
+  })
+  const { s } = await grove({ plugins: [observer] })
+  const log = join(s.roots.work, 'log')
+  hostHook(s, 'agent-state', noting(log, 'state'))
+  const { id } = await s.create()
+  const activity = (): (string | undefined)[] => linesOf(log).map((it) => /POHUNEK_ACTIVITY=(\w+)/.exec(it)?.[1])
+  for (const it of ['working', 'idle', 'blocked', 'working'] as const) sessions?.show(id, { activity: it })
+  await until('it was told', () => linesOf(log).length === 1)
+  sessions?.show(id, { activity: 'idle' })
+  await until('the next was told', () => linesOf(log).length === 2)
+  expect(activity()).toEqual(['working', 'idle'])
 })

@@ -1,5 +1,5 @@
 /** A real daemon and one repository per run; takes steps, and after each that the manager took part in, looks for losses. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { logOf } from '../../harness/crash.ts'
 import { makeRoots } from '../../harness/roots.ts'
@@ -183,7 +183,7 @@ export class Forest {
         return {
           method: 'session.retention.sweep',
           params: { dry_run: step.dry },
-          terms: { may: NONE, clean: step.dry ? NONE : clean },
+          terms: { may: NONE, clean: step.dry ? NONE : clean, unattended: true },
         }
       }
     }
@@ -236,10 +236,10 @@ export class Forest {
     await this.#world.daemon.kill()
     await call
     await this.#begin()
-    const { may, clean } = wish?.terms ?? { may: NONE, clean: NONE }
-    const problems = judge(this.#repo.path, before, this.#look(), { may, clean })
+    const terms: Terms = wish?.terms ?? { may: NONE, clean: NONE }
+    const problems = judge(this.#repo.path, before, this.#look(), terms)
     const kept = new Set((await this.#sessions()).map((it) => it.info.id as string))
-    const asked = new Set([...may, ...clean])
+    const asked = new Set([...terms.may, ...terms.clean])
     for (const { info } of sessions)
       if (!kept.has(info.id) && !asked.has(info.id) && wish?.params !== info.id)
         problems.push(`session ${String(info.id)} is gone, and nobody asked for it`)
@@ -260,7 +260,8 @@ export class Forest {
       const branch = byPath.get(it.path)?.ref?.slice('refs/heads/'.length)
       if (it.state === 'present' && it.branch !== branch)
         problems.push(`worktree.list tells branch ${String(it.branch)} of ${String(it.path)}, git ${String(branch)}`)
-      if ((it.session_state === undefined) === sessions.has(id)) problems.push(`the owner of ${String(it.path)} is not ${id}`)
+      if ((it.session_state === undefined) === sessions.has(id))
+        problems.push(`the owner of ${String(it.path)} is not ${id}`)
     }
     const listed = new Set(entries.map((it) => it.path as string))
     for (const { entry, path } of now.trees.values())
@@ -342,7 +343,13 @@ export class Forest {
         return attempt('worktree', 'unlock', path)
       case 'move':
         if (!tree.locked)
-          git(this.#repo.path, 'worktree', 'move', path, join(this.#world.roots.work, `moved-${this.#count}-${++this.#moves}`))
+          git(
+            this.#repo.path,
+            'worktree',
+            'move',
+            path,
+            join(this.#world.roots.work, `moved-${this.#count}-${++this.#moves}`),
+          )
         return
       case 'vanish':
         return rmSync(path, { recursive: true, force: true })
@@ -388,6 +395,3 @@ function figures(step: ManagerStep, answer: Answer, lost: number): string[] {
   ]
   return problems.map((it) => `${it}: ${JSON.stringify(answer)}`)
 }
-
-/** Bytes of a file of a repository as they are, for messages. */
-export const textOf = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '')

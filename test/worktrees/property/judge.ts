@@ -5,8 +5,10 @@ import { sessionOf, type Snapshot, type TreeState } from './snapshot.ts'
 export interface Terms {
   /** Sessions whose trees may go, with their work in rescue refs. */
   readonly may: ReadonlySet<string>
-  /** Trees of these may go only while they hold nothing. */
+  /** Trees of these may go only while they hold nothing unsaved. */
   readonly clean: ReadonlySet<string>
+  /** Nor commits that are only on their branch, which stays. */
+  readonly unattended?: boolean
 }
 
 /** What is wrong, one sentence each. */
@@ -46,14 +48,21 @@ function untouched(it: TreeState, now: TreeState): string[] {
   ]
 }
 
-function gone(repo: string, it: TreeState, before: Snapshot, after: Snapshot, { may, clean }: Terms): string[] {
+function gone(
+  repo: string,
+  it: TreeState,
+  before: Snapshot,
+  after: Snapshot,
+  { may, clean, unattended }: Terms,
+): string[] {
   const session = sessionOf(it.entry)
   if (!may.has(session) && !clean.has(session)) return [`${it.path} is gone, and nobody asked for it`]
   const problems: string[] = []
   const say = (what: string): void => void problems.push(`${it.path} is gone and with it ${what}`)
   if (it.locked) say('its lock')
   if (!isHeld(repo, it.head, after)) say(`commit ${it.head}, which is on no ref now`)
-  for (const [ref, commit] of it.own) if (!isHeld(repo, commit, after)) say(`${ref} (${commit}), which is on no ref now`)
+  for (const [ref, commit] of it.own)
+    if (!isHeld(repo, commit, after)) say(`${ref} (${commit}), which is on no ref now`)
   const rescues = [...after.refs].filter(
     ([ref]) => !before.refs.has(ref) && ref.startsWith(`refs/pohunek/rescue/${session}/`),
   )
@@ -62,7 +71,7 @@ function gone(repo: string, it: TreeState, before: Snapshot, after: Snapshot, { 
     if (!kept.has(`${oid} ${file}`)) say(`${JSON.stringify(file)} (${oid}), which no rescue ref has`)
   if (!may.has(session)) {
     if (it.loose.size + it.staged.size > 0) say('unsaved work, unforced')
-    if (!isShared(repo, it, after)) say('commits of its own, unforced')
+    if (unattended === true && !isShared(repo, it, after)) say('commits of its own, unforced')
     if (rescues.length > 0) say('nothing, but a rescue ref was written')
   }
   return problems

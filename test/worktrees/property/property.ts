@@ -21,7 +21,12 @@ export interface BatchOptions {
 
 export interface Outcome {
   readonly runs: number
-  readonly failure?: { readonly steps: readonly Step[]; readonly path: string; readonly why: string; readonly tail: string }
+  readonly failure?: {
+    readonly steps: readonly Step[]
+    readonly path: string
+    readonly why: string
+    readonly tail: string
+  }
 }
 
 const SHRINK_MS = 180_000
@@ -35,16 +40,17 @@ export class Woodland implements AsyncDisposable {
   async batch(options: BatchOptions): Promise<Outcome> {
     const { seed, path, runs, length, limitMs, shrinkMs = SHRINK_MS, signal, failed } = options
     const startMs = monotonicMs()
+    const aborted = (): boolean => signal?.aborted === true
     let firstMs: number | undefined
     const property = fc.asyncProperty(runsOf(length), async (steps) => {
       if (firstMs === undefined ? limitMs !== undefined && monotonicMs() - startMs > limitMs : false) return
       fc.pre(firstMs === undefined || monotonicMs() - firstMs < shrinkMs)
-      if (signal?.aborted === true) return
+      if (aborted()) return
       try {
         await (this.#playing = this.#run(steps))
       } catch (failure) {
         // What fails because it is ended is none of the product's failures.
-        if (signal?.aborted === true) return
+        if (aborted()) return
         if (firstMs === undefined) failed?.(steps, messageOf(failure))
         firstMs ??= monotonicMs()
         throw failure
