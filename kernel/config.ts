@@ -76,6 +76,14 @@ const MIN_HISTORY_BYTES = 65_536
 const MAX_TURN_WAIT_MS = 24 * 3_600_000
 const MAX_NOTIFY_MS = 300_000
 const NOTIFY_TIMEOUT_MS = 10_000
+const NOTICE_KINDS = [
+  'agent_blocked',
+  'approval_required',
+  'turn_completed',
+  'session_finished',
+  'error',
+  'system',
+] as const
 
 const whole = (minimum: number, maximum: number, fallback: number) =>
   v.optional(v.pipe(v.number(), v.integer(), v.minValue(minimum), v.maxValue(maximum)), fallback)
@@ -131,7 +139,7 @@ const File = v.strictObject({
     v.strictObject({
       command: v.optional(v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.maxLength(64)), []),
       timeout_ms: whole(1, MAX_NOTIFY_MS, NOTIFY_TIMEOUT_MS),
-      kinds: v.optional(v.pipe(v.array(v.string()), v.maxLength(16)), []),
+      kinds: v.optional(v.array(v.picklist(NOTICE_KINDS)), []),
     }),
     {},
   ),

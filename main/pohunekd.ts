@@ -4,6 +4,7 @@
  * the wrapper that starts it; what sessions are given of them is the sessions' business.
  */
 import { closeSync, writeSync } from 'node:fs'
+import { systemClock } from '../kernel/clock.ts'
 import { Fault, messageOf } from '../protocol/fault.ts'
 import { readArguments, type Arguments } from './arguments.ts'
 import { closeInherited, processes, tellServiceManager } from '../platform/index.ts'
@@ -119,7 +120,7 @@ async function main(): Promise<void> {
         if (paths.runtimeIsFallback) writeSync(2, `pohunekd: XDG_RUNTIME_DIR is unset, using ${paths.runtime}\n`)
         if (readyFd !== undefined) tellReady(readyFd)
         tellServiceManager(process.env, 'READY=1')
-        keepHeapSmall()
+        keepHeapSmall(systemClock)
       },
     })
     process.exit(0)

@@ -16,7 +16,7 @@ import { checkPrivateDir } from '../platform/private-files.ts'
 import type { Processes } from '../platform/processes.ts'
 import { readJournals } from '../plugins/sessions/journal.ts'
 import { sessionTable, type SessionRecord } from '../plugins/sessions/record.ts'
-import { Fault, catalogue } from '../protocol/fault.ts'
+import { Fault, catalogue, messageOf } from '../protocol/fault.ts'
 import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
 import {
   isEnded,
@@ -75,6 +75,19 @@ export const preflightFaults = catalogue({
     say: (d: { error: string }) => `this daemon would not start on the store: ${d.error}`,
     recover: (d: { remedy: string }) => d.remedy,
   },
+  service_upgrade_records_lost: {
+    class: 'configuration',
+    say: (d: { file: string }) =>
+      `${d.file} has not one complete line, but workers of sessions wrote journals: a start would take it for an empty store`,
+    recover: (d: { file: string }) =>
+      `restore ${d.file} from a backup, or look at it with the release that runs; to go on without these sessions, end their workers and move the file and the workers directory away`,
+  },
+  service_upgrade_preflight_failed: {
+    class: 'configuration',
+    say: (d: { directory: string; problem: string }) => `${d.directory} cannot be read: ${d.problem}`,
+    recover: (d: { directory: string }) =>
+      `move what is at ${d.directory} away: it is a directory of the workers' journals, made when it is missing`,
+  },
   service_upgrade_sessions_at_risk: {
     class: 'runtime',
     say: (d: { atRisk: number }) =>
@@ -94,10 +107,9 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
   for (const path of [paths.runtime, paths.data, paths.state, paths.logs]) checkIfPresent(path)
   const config = loadConfig(paths)
   const plugins = startOrder(leaveOut(options.plugins, [...new Set([...config.without, ...options.without])]))
-  const store = lookAt({ file: join(paths.data, 'metadata.jsonl'), ...options.store })
+  const file = join(paths.data, 'metadata.jsonl')
+  const store = lookAt({ file, ...options.store })
   const others = plugins.flatMap((it) => it.stores?.(paths) ?? []).map(lookAt)
-  // The report has one store: that of the sessions, refused also when this daemon would not start on another one.
-  const error = [store, ...others].find((it) => it.error !== undefined)?.error
   const table = tableOf(store.state === 'refused' ? [] : store.changes, sessionTable)
   const common = {
     processes,
@@ -116,12 +128,16 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
     .filter((it) => !isEnded(it))
     .map((it) => judgeLive(it, evidenceOf(it.info.id)))
     .filter((it) => it !== undefined)
-  const unrecorded =
-    store.state === 'refused'
-      ? []
-      : sessionsWithFiles(paths).flatMap((id) => strangers(id, table.records, evidenceOf(id)))
+  const written = sessionsWithFiles(paths)
+  const ids = store.state === 'refused' || 'unreadable' in written ? [] : written
+  const unrecorded = ids.flatMap((id) => strangers(id, table.records, evidenceOf(id)))
+  const isEmptied = store.state !== 'missing' && store.records === 0 && ids.some((id) => ranPrograms(evidenceOf(id)))
+  // The report has one store: that of the sessions, refused also when this daemon would not start on another one.
+  const unstartable = [store, ...others].find((it) => it.error !== undefined)?.error
+  const lost = isEmptied ? preflightFaults.service_upgrade_records_lost({ file }) : undefined
+  const error = unstartable ?? lost
   // A record that cannot be read may be of any worker no record names.
-  const lostRecords = store.damaged.length + table.damaged.length
+  const lostRecords = store.damaged.length + table.damaged.length + (isEmptied ? 1 : 0)
   const sessions = lostRecords === 0 ? judged : [...judged, ...unrecorded.map(withoutRecord)]
   const stopped = records.map((it) => judgeStopped(it, options)).filter((it) => it !== undefined)
   const atRisk = [...sessions, ...stopped].filter((it) => it.verdict !== 'adoptable').length
@@ -142,11 +158,13 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
       stopped_sessions: stopped,
     },
     refusal:
-      error !== undefined
-        ? unusable(error)
-        : atRisk > 0
-          ? preflightFaults.service_upgrade_sessions_at_risk({ atRisk })
-          : undefined,
+      unstartable !== undefined
+        ? unusable(unstartable)
+        : (lost ??
+          ('unreadable' in written
+            ? preflightFaults.service_upgrade_preflight_failed(written.unreadable)
+            : undefined) ??
+          (atRisk > 0 ? preflightFaults.service_upgrade_sessions_at_risk({ atRisk }) : undefined)),
   }
 }
 
@@ -174,14 +192,21 @@ function checkIfPresent(path: string): void {
 }
 
 /** Sessions whose workers wrote journals, whether or not anybody records them. */
-function sessionsWithFiles(paths: Paths): string[] {
+function sessionsWithFiles(
+  paths: Paths,
+): readonly string[] | { readonly unreadable: { readonly directory: string; readonly problem: string } } {
+  const directory = dirname(paths.journals('s-0'))
   try {
-    return readdirSync(dirname(paths.journals('s-0'))).filter((it) => /^s-[0-9A-Z]+$/.test(it))
+    return readdirSync(directory).filter((it) => /^s-[0-9A-Z]+$/.test(it))
   } catch (failure) {
     if ((failure as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw failure
+    return { unreadable: { directory, problem: messageOf(failure) } }
   }
 }
+
+/** A spare writes a journal too, before anybody records it; a program is started only for a session that is recorded. */
+const ranPrograms = ({ journals }: Evidence): boolean =>
+  'unreadable' in journals || journals.some(({ phase }) => phase !== 'bootstrap' && phase !== 'never_initialized')
 
 function strangers(
   id: string,

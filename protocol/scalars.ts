@@ -21,11 +21,16 @@ export type Dec = v.InferOutput<typeof Dec>
 export const U16 = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535))
 export const U32 = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(4_294_967_295))
 export const Int = v.pipe(v.number(), v.safeInteger())
+// `Date.parse` takes the 31st of every month for one.
+const isDay = (text: string): boolean => {
+  const [year = 0, month = 0, day = 0] = text.slice(0, 10).split('-').map(Number)
+  return new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day
+}
 /** RFC 3339 with an offset, as `Date.parse` reads it. */
 export const Timestamp = v.pipe(
   v.string(),
   v.regex(/^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/, 'not an RFC 3339 time'),
-  v.check((text) => !Number.isNaN(Date.parse(text)), 'not a time'),
+  v.check((text) => !Number.isNaN(Date.parse(text)) && isDay(text), 'not a time'),
 )
 /** A JSON object with `values` under free keys; `v.record` alone takes an array for one. */
 export const recordOf = <V extends v.GenericSchema>(values: V) =>

@@ -35,6 +35,7 @@ export class Evidence {
   #outputAt: number | undefined
   #report: StateReport | undefined
   #workingReports = 0
+  #keysAt: number | undefined
   /** Looked up once a piece of output: a flood of reports costs one look. */
   #group: { value: number | undefined } | undefined
 
@@ -61,6 +62,11 @@ export class Evidence {
     this.#title = { text, at, changedAt: this.#title?.text === text ? this.#title.changedAt : at }
   }
 
+  /** Somebody sent keys or text to the program. */
+  keysSent(): void {
+    this.#keysAt = this.#clock.monotonic()
+  }
+
   /** A piece of output is about to be parsed. */
   outputParsed(): void {
     this.#outputAt = this.#clock.monotonic()
@@ -74,6 +80,7 @@ export class Evidence {
       ...(this.#outputAt === undefined ? {} : { output_at: this.#outputAt }),
       ...(this.#report && { report: this.#report }),
       working_reports: this.#workingReports,
+      ...(this.#keysAt === undefined ? {} : { keys_at: this.#keysAt }),
     }
   }
 

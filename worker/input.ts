@@ -44,6 +44,7 @@ export interface InputWriter {
 
 export class InputQueue {
   readonly #writer: InputWriter
+  readonly #onKeys: () => void
   readonly #clock: Clock
   readonly #plans: Job[] = []
   readonly #typing: Job[] = []
@@ -62,8 +63,10 @@ export class InputQueue {
   #ended: WorkerFailure | undefined
   #onRoom: (() => void)[] = []
 
-  constructor(options: { writer: InputWriter; clock: Clock; maxOutcomes: number }) {
+  /** `onKeys` hears of input somebody sent: not of replies to queries, mouse and focus reports or cursor keys. */
+  constructor(options: { writer: InputWriter; clock: Clock; maxOutcomes: number; onKeys?: () => void }) {
     this.#writer = options.writer
+    this.#onKeys = options.onKeys ?? (() => {})
     this.#clock = options.clock
     this.#maxOutcomes = Math.max(1, options.maxOutcomes)
   }
@@ -101,6 +104,7 @@ export class InputQueue {
     })
     outcome.catch(() => {}) // the repetition of a write may never come; its first asker gets the failure
     this.#planBytes += bytes
+    this.#onKeys()
     this.#outcomes.set(plan.write_id, { digest, outcome })
     if (this.#outcomes.size > this.#maxOutcomes) {
       const oldest = this.#outcomes.keys().next().value
@@ -112,11 +116,16 @@ export class InputQueue {
 
   /** Queues the terminal's own reply to a query, whole or not at all (5). */
   replied(bytes: Buffer): void {
-    if (this.#typingBytes + bytes.length <= MAX_REPLY_BYTES) this.typed(bytes)
+    if (this.#typingBytes + bytes.length <= MAX_REPLY_BYTES) this.#queueTyping(bytes)
   }
 
   /** Queues typing of a client. True while there is room for more. */
   typed(bytes: Buffer): boolean {
+    if (holdsKeys(bytes)) this.#onKeys()
+    return this.#queueTyping(bytes)
+  }
+
+  #queueTyping(bytes: Buffer): boolean {
     if (this.#ended !== undefined || bytes.length === 0) return true
     this.#typing.push({ fragments: [{ bytes, delayAfterMs: 0 }], written: 0 })
     this.#typingBytes += bytes.length
@@ -294,4 +303,12 @@ function digestOf(plan: WritePlan): string {
     length += fragment.bytes.length
   }
   return `${plan.fragments.length}:${length}:${hash >>> 0}`
+}
+
+/** Mouse reports, focus reports and cursor keys: nothing that answers a question. */
+const REPORTS = /\x1b(?:\[(?:M[\s\S]{3}|[0-9;?<>=]*[A-Za-z~])|O[A-Z])/g
+
+/** Pure. Looks at the beginning only: a paste has keys in it. */
+function holdsKeys(bytes: Buffer): boolean {
+  return bytes.subarray(0, 256).toString('latin1').replace(REPORTS, '') !== ''
 }

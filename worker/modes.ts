@@ -9,6 +9,7 @@ import type { Params } from './xterm.ts'
 const REMEMBERED = new Set([5, 12, 1005, 1007, 1015, 1034, 1035, 1036, 1039, 2027, 2031, 2048])
 const MAX_KEYBOARD_DEPTH = 16
 const MAX_COLOR_BYTES = 64
+const MAX_PROGRESS_CHARS = 34
 const CHARSET_FINALS = [
   '0',
   'A',
@@ -53,6 +54,7 @@ export class StickyModes {
   /** Colours a program set: palette index, or 10/11/12 with a leading `d`, to the text it gave. */
   readonly colors = new Map<string, string>()
   title = ''
+  /** What the last `OSC 9;4` told, as told behind `9;`: `4;1;50`, and `4;0` for one that is over. */
   progress: string | undefined
   cwd: string | undefined
   readonly #alternate: () => boolean
@@ -112,7 +114,7 @@ export class StickyModes {
       return true
     })
     parser.registerOscHandler(9, (data) => {
-      if (data.startsWith('4;')) this.progress = /^4;0/.test(data) ? undefined : data.slice(2, 34)
+      if (data.startsWith('4;')) this.progress = data.slice(0, MAX_PROGRESS_CHARS)
       return true
     })
   }

@@ -100,6 +100,7 @@ export class Session {
       writer: this.#pty,
       clock,
       maxOutcomes: initialize.limits.write_dedup_entries,
+      onKeys: () => this.terminal.keysSent(),
     })
     const host = {
       newestClient: () => this.clients.newest(),

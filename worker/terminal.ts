@@ -137,6 +137,12 @@ export class ScreenTerminal {
     this.#asking.learn(kind, reply)
   }
 
+  /** See TerminalEvidence.keys_at. */
+  keysSent(): void {
+    this.#evidence.keysSent()
+    this.#json = undefined
+  }
+
   /** `bytes` were just appended to the ring. */
   outputArrived(bytes: Buffer): void {
     const backlog = this.#ring.end - this.#parsed

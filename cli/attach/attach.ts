@@ -23,6 +23,8 @@ import { Terminal, checkTerminal, say, type Size } from './terminal.ts'
 const MENU_BUFFER_BYTES = 1_048_576
 /** Facts for the menu's header must not keep it from opening. */
 const FACTS_MS = 1_000
+/** As session new: the agent may be asked for its release first. */
+const NEW_MS = 30_000
 /** A stream that lived this long starts the count of attempts anew. */
 const STABLE_MS = 5_000
 const CONTROL_BACKSLASH = Uint8Array.of(0x1c)
@@ -469,12 +471,16 @@ class AttachClient {
     const session = await this.#client.call('session.inspect', this.#id)
     const size = this.#terminal.size ?? { cols: 80, rows: 24 }
     const path = this.#cli.env.PATH
-    const made = await this.#client.call('session.new', {
-      agent: session.agent,
-      cwd: besideDirectory(session),
-      ...size,
-      ...(path === undefined ? {} : { search_path: path }),
-    })
+    const made = await this.#client.call(
+      'session.new',
+      {
+        agent: session.agent,
+        cwd: besideDirectory(session),
+        ...size,
+        ...(path === undefined ? {} : { search_path: path }),
+      },
+      { timeoutMs: NEW_MS },
+    )
     return made.id
   }
 

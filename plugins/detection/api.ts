@@ -4,7 +4,7 @@ import { token } from '../../kernel/plugin.ts'
 import type { ActivityEvidence } from '../sessions/api.ts'
 import type { AgentActivity } from '../sessions/types.ts'
 
-/** One published observation. The same activity again is `fresh: false` (a turn passed quicker than it could be seen). */
+/** One published observation. The same activity again is `fresh: false` (a turn may have passed quicker than it could be seen). */
 export interface ActivityChange {
   readonly sessionId: string
   /** undefined: nothing positive is known any more. */
@@ -12,8 +12,12 @@ export interface ActivityChange {
   readonly before: AgentActivity | undefined
   /** What was shown before is another activity than now. */
   readonly fresh: boolean
+  /** Out of a question, or from one to the next: somebody sent keys to the program since the question was there. */
+  readonly answered?: boolean
   /** The program itself, or its screen, showed a question its owner has to answer. */
   readonly why?: string
+  /** Beside `fresh: false`: input was taken and something printed since; that a turn ran is not proven. */
+  readonly unproven?: true
 }
 
 export interface DetectionService {

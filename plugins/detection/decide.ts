@@ -21,7 +21,7 @@ const UNBLOCKED_MS = 500
 const ABSENT_MS = 1_000
 /** Output of a working agent whose screen no rule knows keeps it working for this long. */
 const OUTPUT_MS = 1_500
-/** Accepted input and output without a state between them: a turn too quick to be seen, unless it starts by then. */
+/** Accepted input and output without a state between them: perhaps a turn too quick to be seen, unless it starts by then. */
 const QUICK_TURN_MS = 3_000
 /** Timers may fire a little early against another clock. */
 const SLACK_MS = 5
@@ -69,6 +69,10 @@ export interface Publication {
   readonly source: StateSource
   readonly fresh: boolean
   readonly why?: string
+  /** Of the same again: input was taken and something was printed, which may be the echo; no turn is proven. */
+  readonly unproven?: true
+  /** What was shown was a question, and keys were sent to it. */
+  readonly answered?: true
 }
 
 export interface Decision {
@@ -90,7 +94,7 @@ export function decide(before: Memory, seen: Sight): Decision {
   const turns = reports !== undefined && before.workingReports !== undefined ? reports - before.workingReports : 0
   const known: Memory = { ...before, trail, workingReports: reports ?? before.workingReports }
   const settled = settle(known, verdict, sight)
-  return quickTurns(before, settled, verdict, sight, turns)
+  return quickTurns(before, nextQuestion(before, settled, verdict, sight, turns), verdict, sight, turns)
 }
 
 /** Pure. Input reached the terminal at `now`. */
@@ -139,7 +143,13 @@ function settle(memory: Memory, verdict: Verdict, sight: Sight): Decision {
     },
     verdict,
     publish: [
-      { activity: to, source: verdict.source, fresh: true, ...(verdict.why === undefined ? {} : { why: verdict.why }) },
+      {
+        activity: to,
+        source: verdict.source,
+        fresh: true,
+        ...(isAnswered(shown, sight) ? { answered: true as const } : {}),
+        ...(verdict.why === undefined ? {} : { why: verdict.why }),
+      },
     ],
     againMs: wait(verdict.turnsAt, now),
   }
@@ -183,7 +193,38 @@ function dueOf(pending: Pending, shown: Shown | undefined, verdict: Verdict, sig
 const nextLook = (pending: Pending, dueAt: number, now: number): number =>
   pending.to === 'idle' ? Math.min(dueAt, now + LOOK_MS) : dueAt
 
-/** Turns that passed between two looks: the revision advances although the same is shown. */
+/** Keys were sent to the question that is shown. */
+const isAnswered = (shown: Shown | undefined, { evidence }: Sight): boolean =>
+  shown?.activity === 'blocked' && evidence?.keys_at !== undefined && evidence.keys_at > shown.at
+
+/**
+ * A question that was answered, and another one after work too short to be shown: the agent said that it worked, or its
+ * screen showed something else for a moment.
+ */
+function nextQuestion(before: Memory, now: Decision, verdict: Verdict, sight: Sight, turns: number): Decision {
+  const { memory } = now
+  const stays = memory.shown?.activity === 'blocked' && before.shown === memory.shown && verdict.state === 'blocked'
+  const worked = turns > 0 || before.pending?.to === 'working' || before.pending?.to === 'idle'
+  if (!stays || !worked || !isAnswered(before.shown, sight)) return now
+  return {
+    ...now,
+    memory: { ...memory, shown: memory.shown && { ...memory.shown, at: sight.now } },
+    publish: [
+      {
+        activity: 'blocked',
+        source: verdict.source,
+        fresh: false,
+        answered: true,
+        ...(verdict.why === undefined ? {} : { why: verdict.why }),
+      },
+    ],
+  }
+}
+
+/**
+ * Turns that passed between two looks: the revision advances although the same is shown. Whoever waits for the state
+ * behind an input is answered; only reports prove a turn, as what is printed may be the input itself.
+ */
 function quickTurns(before: Memory, now: Decision, verdict: Verdict, sight: Sight, turns: number): Decision {
   const { memory } = now
   const isIdle = memory.shown?.activity === 'idle' && before.shown?.activity === 'idle' && verdict.state === 'idle'
@@ -207,7 +248,7 @@ function quickTurns(before: Memory, now: Decision, verdict: Verdict, sight: Sigh
   return {
     ...now,
     memory: { ...memory, accepted: undefined },
-    publish: passed ? [{ activity: 'idle', source: verdict.source, fresh: false }] : [],
+    publish: passed ? [{ activity: 'idle', source: verdict.source, fresh: false, unproven: true }] : [],
   }
 }
 

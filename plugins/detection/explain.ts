@@ -2,6 +2,7 @@
 import type { Clock } from '../../kernel/clock.ts'
 import { sessionFaults, type SessionService } from '../sessions/api.ts'
 import type { SessionExplanation } from './contract.ts'
+import { slownessOf, type AgentManifest } from './manifests.ts'
 import type { Look, Tracker } from './tracker.ts'
 import type { Trackers } from './trackers.ts'
 
@@ -83,9 +84,14 @@ function lookOf(
     manifest: {
       file: manifest.file,
       revision: manifest.revision,
-      ...(manifest.problem === undefined ? {} : { problem: manifest.problem }),
+      ...problemOf(manifest),
     },
   }
+}
+
+function problemOf({ problem, manifest }: AgentManifest): { readonly problem?: string } {
+  const told = [problem, slownessOf(manifest)].filter((it) => it !== undefined)
+  return told.length === 0 ? {} : { problem: told.join('; ') }
 }
 
 const past = (tracker: Tracker | undefined, clock: Clock): SessionExplanation['transitions'] =>

@@ -19,6 +19,8 @@ import type { Trackers } from './trackers.ts'
 
 /** A change that is pending is settled by then; see decide.ts. */
 const SETTLE_MS = 1_300
+/** Between two looks at a picture that is half drawn. */
+const PARTIAL_MS = 50
 
 export interface GateOptions {
   readonly sessions: SessionService
@@ -30,57 +32,91 @@ export interface GateOptions {
 
 export type Refusal = 'blocked' | 'busy' | { readonly noPrompt: string }
 
-/** Pure. The agent's own prompt is on the screen, and no question. */
-export function showsComposer({ screen, title, knowsIdleScreen }: Readings): boolean {
+const DRAWING = 'it is in the middle of drawing'
+
+/** Pure. The agent's own prompt is on the screen, ready for a text, and no question. */
+export function showsPrompt({ screen, title, knowsIdleScreen, composer, asked }: Readings): boolean {
+  if (asked !== undefined || composer === false) return false
   if (screen !== undefined) return screen.state === 'idle'
   return !knowsIdleScreen && title?.state === 'idle'
 }
 
-/** Pure. Why text may not be sent at what one look found; undefined: it may. */
-export function refusalOf(look: Look, plan: InputPlan): Refusal | undefined {
+/** Pure. What is sent while a turn runs goes into the agent's input box; without one, to a screen that is known. */
+const takesMore = ({ composer, screen, asked }: Readings): boolean =>
+  asked === undefined && (composer ?? (screen?.state === 'working' || screen?.state === 'idle'))
+
+/** Pure. Why text may not be sent at what one look found; undefined: it may. `key`: nothing but the submit key. */
+export function refusalOf(look: Look, plan: InputPlan, key = false): Refusal | undefined {
   const { verdict, memory } = look.decision
+  const { readings, partial, identity } = look.sight
   if (verdict.state === 'blocked' || memory.shown?.activity === 'blocked') return 'blocked'
   if (plan.composer === 'none') return undefined
-  if (look.sight.identity !== 'agent') return { noPrompt: look.front.why }
-  if (verdict.state === 'working') return plan.whileWorking === 'refuse' ? 'busy' : undefined
-  if (verdict.state === undefined) return { noPrompt: 'nothing known is on its screen' }
+  if (readings.asked !== undefined) return 'blocked'
+  if (identity !== 'agent') return { noPrompt: look.front.why }
+  if (partial) return { noPrompt: DRAWING }
+  if (verdict.state === 'working') {
+    if (plan.whileWorking === 'refuse') return 'busy'
+    return takesMore(readings) ? undefined : { noPrompt: 'it works, and its input box is not on the screen' }
+  }
+  // A text in the box may hide what else tells that the agent rests; the key sends that text.
+  if (verdict.state === undefined && !(key && readings.composer === true))
+    return { noPrompt: 'nothing known is on its screen' }
   if (memory.shown?.activity === 'working') return { noPrompt: 'its turn may not be over' }
-  if (showsComposer(look.sight.readings)) return undefined
-  if (!look.sight.readings.knowsIdleScreen && look.sight.readings.screen === undefined) return undefined
+  if (verdict.state === undefined || showsPrompt(readings)) return undefined
+  if (!readings.knowsIdleScreen && readings.screen === undefined) return undefined
   return { noPrompt: 'it says that it rests, and its prompt is not on the screen' }
+}
+
+/** Pure. Why the key may not follow a text into the input box; undefined: it may. */
+export function keyRefusalOf({ sight, front, decision: { verdict, memory } }: Look): string | undefined {
+  const { readings, partial, identity } = sight
+  if (verdict.state === 'blocked' || memory.shown?.activity === 'blocked' || readings.asked !== undefined)
+    return 'a question is on its screen'
+  if (identity !== 'agent') return front.why
+  if (partial) return DRAWING
+  return readings.composer === false ? 'its input box is not on the screen' : undefined
 }
 
 export function activityGate(options: GateOptions): ActivityReader {
   const { sessions, trackers, manifests } = options
   return {
-    async admit(id, { waits, force }) {
+    async admit(id, { waits, force, key }, caller) {
       const plan = sessions.inputPlan(id)
-      // Text that only goes to a plain program is nobody's question.
-      const cares = waits || (!force && (plan.composer === 'required' || plan.textPolicy === 'hermes_safe_text'))
+      // Text that only goes to a plain program is nobody's question, unless an agent in it said that it asks.
+      const { activity, state_source: source } = sessions.get(id) ?? {}
+      const isAsked = !force && activity === 'blocked' && source === 'report'
+      const cares =
+        waits || isAsked || (!force && (plan.composer === 'required' || plan.textPolicy === 'hermes_safe_text'))
       const tracker = trackers.tracker(id)
-      if (!cares || sessions.runtime(id) === undefined) return
-      const look = tracker && (await settled(tracker, options))
+      if (!cares || sessions.runtime(id) === undefined) return undefined
+      const look = tracker && (await settled(id, tracker, options, caller, isOpen))
       if (look === undefined) {
-        if (force || plan.composer === 'none' || sessions.runtime(id) === undefined) return
+        if (force || plan.composer === 'none' || sessions.runtime(id) === undefined) return undefined
         throw faults.session_input_no_prompt({ id, what: 'no usable detection manifest reads its screen' })
       }
-      const refusal = refusalOf(look, plan)
-      if (refusal === undefined) return
+      const refusal = refusalOf(look, plan, key)
+      if (refusal === undefined) return look.picture
       if (refusal === 'blocked') {
         const { why } = look.decision.verdict
         const what = why === undefined ? {} : { what: why }
         throw waits ? faults.session_agent_blocked({ id, ...what }) : faults.session_input_blocked({ id, ...what })
       }
-      if (force) return
+      if (force) return look.picture
       throw refusal === 'busy'
         ? faults.session_input_busy({ id })
         : faults.session_input_no_prompt({ id, what: refusal.noPrompt })
     },
 
+    async refusesKey(id, caller) {
+      const tracker = trackers.tracker(id)
+      const look = tracker && (await settled(id, tracker, options, caller, () => false))
+      return look === undefined ? 'no usable detection manifest reads its screen' : keyRefusalOf(look)
+    },
+
     showsPrompt(id, picture: TerminalSnapshot) {
       const session = sessions.get(id)
       const found = session && manifests.of(session.agent, session.agent_base)
-      return found !== undefined && showsComposer(readPicture(found.manifest, picture))
+      return found !== undefined && !picture.partial && showsPrompt(readPicture(found.manifest, picture))
     },
 
     boundary: () => trackers.revision,
@@ -91,18 +127,44 @@ export function activityGate(options: GateOptions): ActivityReader {
   }
 }
 
-/** A look whose evidence agrees with what is published, or the last one before time is up. */
-async function settled(tracker: Tracker, { clock, signal }: GateOptions): Promise<Look | undefined> {
+/** Evidence does not agree with what is published yet. */
+const isOpen = ({ decision: { memory, verdict } }: Look): boolean =>
+  memory.pending !== undefined && verdict.state !== 'blocked'
+
+/**
+ * A look at a whole picture that needs no other, or the last one before time is up. Rejects with the reason of either
+ * signal.
+ */
+async function settled(
+  id: string,
+  tracker: Tracker,
+  { sessions, clock, signal }: GateOptions,
+  caller: AbortSignal,
+  needsMore: (look: Look) => boolean,
+): Promise<Look | undefined> {
+  const either = AbortSignal.any([signal, caller])
   const until = clock.monotonic() + SETTLE_MS
   for (;;) {
-    const look = await tracker.look()
-    if (look === undefined) return undefined
-    const { verdict, memory, againMs } = look.decision
-    const isOpen = memory.pending !== undefined && verdict.state !== 'blocked'
+    // What was printed and is not in the picture is held back: an update that is not complete.
+    const printed = sessions.progress(id)?.outputOffset ?? 0
+    const found = await orAborted(tracker.look(), either)
+    if (found === undefined) return undefined
+    const partial = found.sight.partial || found.picture.watermark < printed
+    const look = { ...found, sight: { ...found.sight, partial } }
     const left = until - clock.monotonic()
-    if (!isOpen || left <= 0) return look
-    await delay(clock, Math.min(againMs ?? left, left), signal)
+    if (left <= 0 || !(partial || needsMore(look))) return look
+    await delay(clock, Math.min(partial ? PARTIAL_MS : (look.decision.againMs ?? left), left), either)
   }
+}
+
+/** As `work`, but no longer than until the signal aborts. */
+function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
 }
 
 function firstAfter(

@@ -12,6 +12,7 @@
 import type { ProcessIdentity, Processes } from '../../platform/processes.ts'
 import { messageOf } from '../../protocol/fault.ts'
 import { INSTANCE_MARKER } from '../../protocol/worker/environment.ts'
+import { Allowance } from './allowance.ts'
 import type { Manifest } from './manifest.ts'
 import type { Identity } from './weigh.ts'
 
@@ -22,7 +23,7 @@ export interface InFront {
   readonly why: string
 }
 
-/** What the patterns of a manifest look at: these run without a time limit. */
+/** What the patterns of a manifest look at. */
 const MAX_ARGV_CHARS = 4_096
 
 type Facts = Pick<Processes, 'foregroundGroup' | 'membersOf' | 'argv' | 'isRunning' | 'variable' | 'program'>
@@ -76,7 +77,8 @@ export class Foreground {
     if (isSame && this.#named !== undefined && this.#isStill(this.#named)) return this.#seen
     if (hasPatterns && (!isSame || this.#named !== undefined || now - this.#scannedAt >= RESCAN_MS)) {
       this.#scannedAt = now
-      const found = this.#facts.membersOf({ group }).find((it) => this.#isOurs(it) && this.#isNamed(it, process))
+      const time = new Allowance()
+      const found = this.#facts.membersOf({ group }).find((it) => this.#isOurs(it) && this.#isNamed(it, process, time))
       this.#named = found && { process: found, image: this.#facts.program(found.pid)?.image }
       this.#wasNamed ||= this.#named !== undefined
     }
@@ -101,11 +103,17 @@ export class Foreground {
     return marker === undefined || marker === this.#instance // 3
   }
 
-  #isNamed({ pid }: ProcessIdentity, { comm, cmdline }: Manifest['process']): boolean {
+  #isNamed({ pid }: ProcessIdentity, process: Manifest['process'], time: Allowance): boolean {
+    const { comm, cmdline } = process
     const argv = cmdline.length === 0 ? undefined : this.#facts.argv(pid)?.join(' ').slice(0, MAX_ARGV_CHARS)
-    if (argv !== undefined && cmdline.some((it) => it.test(argv))) return true
     const name = comm.length === 0 ? undefined : this.#facts.program(pid)?.command
-    return name !== undefined && comm.some((it) => it.test(name))
+    let named = false
+    time.each(process, [process], () => {
+      named =
+        (argv !== undefined && cmdline.some((it) => it.test(argv))) ||
+        (name !== undefined && comm.some((it) => it.test(name)))
+    })
+    return named
   }
 }
 

@@ -7,7 +7,7 @@ import { messageOf } from '../../protocol/fault.ts'
 import type { AgentActivity } from '../sessions/types.ts'
 import { faults } from './faults.ts'
 import { compilePattern, type Pattern } from './pattern.ts'
-import { parseRegion, type Region } from './regions.ts'
+import { groupOf, parseRegion, type Region } from './regions.ts'
 
 const MAX_FILE_BYTES = 262_144
 const MAX_RULES = 128
@@ -25,6 +25,13 @@ export interface Manifest {
   readonly process: { readonly comm: readonly RegExp[]; readonly cmdline: readonly RegExp[] }
   /** In the order of the file. */
   readonly rules: readonly Rule[]
+  /** Shows the agent's own input box, with or without a text in it, whatever the agent does. */
+  readonly composer?: Composer
+}
+
+export interface Composer {
+  readonly region: Region
+  readonly gate: Gate
 }
 
 export interface Rule {
@@ -94,7 +101,7 @@ class Reader {
   #matchers = 0
 
   manifest(raw: Table): Manifest {
-    known(raw, ['process', 'rules'], '')
+    known(raw, ['process', 'composer', 'rules'], '')
     const process = raw['process'] === undefined ? {} : table(raw['process'], 'process')
     known(process, ['comm', 'cmdline'], 'process')
     const rules = raw['rules'] === undefined ? [] : tables(raw['rules'], 'rules')
@@ -108,7 +115,15 @@ class Reader {
         seen.add(rule.id)
         return rule
       }),
+      ...(raw['composer'] === undefined ? {} : { composer: this.#composer(table(raw['composer'], 'composer')) }),
     }
+  }
+
+  #composer(raw: Table): Composer {
+    known(raw, ['region', ...GATE_KEYS], 'composer')
+    const region = regionOf(raw['region'], 'composer.region')
+    if (groupOf(region) === 'title') throw new Problem('composer.region', 'is no region of the screen')
+    return { region, gate: this.#gate(raw, 'composer', 1) }
   }
 
   #names(process: Table, key: string): RegExp[] {

@@ -5,7 +5,8 @@
 import type { Log } from '../../kernel/log.ts'
 import { messageOf } from '../../protocol/fault.ts'
 import type { ManifestSource, RuntimeService } from '../packages/api.ts'
-import { parseManifest, type Manifest } from './manifest.ts'
+import { slowness } from './allowance.ts'
+import { parseManifest, type Manifest, type Rule } from './manifest.ts'
 import { titlesOnly } from './readings.ts'
 
 const SHELL = 'shell'
@@ -78,11 +79,16 @@ export class Manifests {
       const [agent = '', base = ''] = key.split('\0')
       this.of(agent, base) // a file may have been corrected, or spoiled, since somebody looked
     }
-    return [...this.#kept.entries()].flatMap(([key, { problem, good }]) =>
-      problem === undefined
-        ? []
-        : [`${key.slice(0, key.indexOf('\0'))}: ${problem}${good === undefined ? '' : ' (the last good one is used)'}`],
-    )
+    return [...this.#kept.entries()].flatMap(([key, { problem, good }]) => {
+      const agent = key.slice(0, key.indexOf('\0'))
+      const slow = good && slownessOf(good.manifest)
+      return [
+        ...(problem === undefined
+          ? []
+          : [`${agent}: ${problem}${good === undefined ? '' : ' (the last good one is used)'}`]),
+        ...(slow === undefined ? [] : [`${agent}: ${good?.file}: ${slow}`]),
+      ]
+    })
   }
 
   #parsed(source: ManifestSource, base: string): AgentManifest {
@@ -119,4 +125,11 @@ export class Manifests {
     this.#kept.set(key, kept)
     return kept.good
   }
+}
+
+/** In words what of a manifest takes longer than a look may, undefined where nothing does. */
+export function slownessOf(manifest: Manifest): string | undefined {
+  const rules = slowness<Partial<Rule>>(manifest, (it) => (it.id === undefined ? 'composer' : `rule ${it.id}`))
+  const names = slowness(manifest.process, () => '[process]')
+  return rules === undefined || names === undefined ? (rules ?? names) : `${rules}; ${names}`
 }

@@ -1,7 +1,8 @@
 /** What the rules of a manifest say about one picture: the best title rule and the best screen rule. Pure. */
 import type { AgentActivity } from '../sessions/types.ts'
+import { Allowance } from './allowance.ts'
 import type { Manifest, Rule } from './manifest.ts'
-import { bestRule } from './match.ts'
+import { bestRule, hiddenQuestion, showsComposer } from './match.ts'
 import { groupOf, spellRegion, type Picture } from './regions.ts'
 
 export interface Reading {
@@ -18,9 +19,19 @@ export interface Readings {
   readonly screen: Reading | undefined
   /** Some screen rule can say idle; where none can, an idle title is all there is. */
   readonly knowsIdleScreen: boolean
+  /** The agent's own input box is on the screen; undefined where the manifest does not say how it looks. */
+  readonly composer: boolean | undefined
+  /** A question on the screen, also one that a rule of higher priority hides from `screen`. */
+  readonly asked: Reading | undefined
 }
 
-export const NOTHING_READ: Readings = { title: undefined, screen: undefined, knowsIdleScreen: true }
+export const NOTHING_READ: Readings = {
+  title: undefined,
+  screen: undefined,
+  knowsIdleScreen: true,
+  composer: undefined,
+  asked: undefined,
+}
 
 const readingOf = (rule: Rule): Reading => ({
   rule: rule.id,
@@ -31,8 +42,12 @@ const readingOf = (rule: Rule): Reading => ({
 
 /** Reads `picture`. Priorities decide within a group; how the groups weigh against each other is weigh.ts. */
 export function readPicture(manifest: Manifest, picture: Picture): Readings {
-  const title = bestRule(manifest, picture, 'title')
-  const screen = bestRule(manifest, picture, 'screen')
+  const time = new Allowance()
+  const title = bestRule(manifest, picture, 'title', time)
+  const screen = bestRule(manifest, picture, 'screen', time)
+  const hidden = screen?.visibleBlocker === true ? undefined : hiddenQuestion(manifest, picture, screen, time)
+  const asked = hidden === undefined ? screen : hidden.rule
+  const composer = showsComposer(manifest, picture, time)
   return {
     title: title && {
       ...readingOf(title),
@@ -40,6 +55,8 @@ export function readPicture(manifest: Manifest, picture: Picture): Readings {
     },
     screen: screen && readingOf(screen),
     knowsIdleScreen: manifest.rules.some((it) => it.state === 'idle' && groupOf(it.region) === 'screen'),
+    composer: composer && hidden?.decided !== false,
+    asked: asked && readingOf(asked),
   }
 }
 

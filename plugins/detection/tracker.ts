@@ -207,7 +207,7 @@ export class Tracker implements Disposable {
     if (this.#closed || !this.#isCurrent()) return undefined // 3
     this.#retryMs = RETRY_MS
     const now = clock.monotonic()
-    const front = this.#inFront(manifest, now)
+    const front = this.#inFront(manifest, now, picture.evidence?.report !== undefined)
     const sight: Sight = {
       now,
       watermark: picture.watermark,
@@ -227,10 +227,13 @@ export class Tracker implements Disposable {
     return { picture, sight, decision, manifest, front }
   }
 
-  #inFront({ manifest, titlesOnly }: AgentManifest, now: number): InFront {
-    if (titlesOnly)
-      return { identity: 'agent', group: undefined, why: 'a shell: only what programs tell the terminal counts' }
+  /** Who is in front. In a plain shell that matters for a report only: whoever made it may be gone. */
+  #inFront({ manifest, titlesOnly }: AgentManifest, now: number, hasReport: boolean): InFront {
     const root = this.#options.sessions.root(this.#options.id)
+    if (titlesOnly) {
+      const group = hasReport && root !== undefined ? this.#options.facts.foregroundGroup(root.pid) : undefined
+      return { identity: 'agent', group, why: 'a shell: only what programs tell the terminal counts' }
+    }
     if (root === undefined) return { identity: 'unknown', group: undefined, why: 'its root process is not known' }
     this.#foreground ??= new Foreground(this.#options.facts, root, this.runtime.worker_instance_id)
     return this.#foreground.look(manifest.process, now)

@@ -16,6 +16,7 @@ import type { RuntimeService } from '../packages/api.ts'
 import type { ActivityEvidence, SessionService } from '../sessions/api.ts'
 import type { AgentActivity, RuntimeIdentity, SessionInfo } from '../sessions/types.ts'
 import type { ActivityChange } from './api.ts'
+import { ANY_APP } from './weigh.ts'
 import type { Publication } from './decide.ts'
 import type { Manifests } from './manifests.ts'
 import { isSameRuntime, Tracker } from './tracker.ts'
@@ -144,7 +145,7 @@ export class Trackers {
       log,
       scope,
       manifest: () => manifests.of(agent, agent_base),
-      reportApp: runtimes.get(agent_base)?.descriptor.reports?.osc7501App,
+      reportApp: agent_base === 'shell' ? ANY_APP : runtimes.get(agent_base)?.descriptor.reports?.osc7501App,
       publish: (publication, of) => this.#publish(id, tracked, publication, of),
       left: () => this.consider(id),
     })
@@ -171,7 +172,7 @@ export class Trackers {
   }
 
   #publish(id: string, tracked: Tracked, publication: Publication, runtime: RuntimeIdentity): void {
-    const { activity, source, fresh, why } = publication
+    const { activity, source, fresh, why, unproven, answered } = publication
     const before = tracked.current?.activity
     const now: ActivityEvidence | undefined =
       activity === undefined
@@ -187,7 +188,15 @@ export class Trackers {
       { activity, state_source: activity === undefined ? 'process' : source },
       activity === undefined ? undefined : 'quiet',
     )
-    this.hooks.changed.call({ sessionId: id, now, before, fresh, ...(why === undefined ? {} : { why }) })
+    this.hooks.changed.call({
+      sessionId: id,
+      now,
+      before,
+      fresh,
+      ...(why === undefined ? {} : { why }),
+      ...(unproven ? { unproven } : {}),
+      ...(answered ? { answered } : {}),
+    })
     if (now === undefined) return
     this.#options.event(id, now)
     for (const it of [...tracked.waiters]) {

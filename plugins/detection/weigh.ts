@@ -6,6 +6,7 @@
  *  1. A question on the screen: blocked, whatever else is said.
  *  2. The agent's own report (OSC 7501), unless newer contrary evidence lasts.
  *  3. A title or progress that says working or blocked, while it is fresh; where it is stale, the screen decides.
+ *  Words of work over a screen that nothing is known of count only while something moves.
  *  4. The screen.
  *  5. Nothing positive: undefined. Never idle.
  */
@@ -23,6 +24,8 @@ export const CONTRARY_BLOCKED_MS = 1_000
 export const CONTRARY_SURE_MS = 500
 /** A working agent draws something; one whose screen is idle and still for so long ended its turn without a report. */
 export const STILL_MS = 60_000
+/** As above where neither the screen nor the agent's input box is known: somebody else's picture may stand there. */
+export const STRANGE_MS = 3_000
 
 export type Identity = 'agent' | 'other' | 'unknown'
 
@@ -182,6 +185,13 @@ export function weigh(trail: Trail, sight: Sight): Verdict {
     )
   const lost = report.why
   const { says, isFresh, freshUntil } = title
+  const leftAt = says === 'working' ? leftBehindAt(trail, sight) : Infinity
+  if (now >= leftAt)
+    return verdict('none', {
+      report: lost,
+      title: 'nothing moves, and nothing known is on the screen',
+      screen: 'no rule matches',
+    })
   if (says === 'working' || says === 'blocked') {
     const challenged = screen !== undefined && screen.state !== says
     const stale = challenged && !isFresh && (says === 'working' || screenIsNewer(trail))
@@ -194,7 +204,7 @@ export function weigh(trail: Trail, sight: Sight): Verdict {
     return verdict(
       'title',
       { report: lost, title: challenged ? 'fresh' : 'nothing contradicts it', screen: 'the title outranks it' },
-      challenged && isFresh ? freshUntil : Infinity,
+      challenged && isFresh ? freshUntil : leftAt,
     )
   }
   if (screen !== undefined)
@@ -256,6 +266,14 @@ function voice(
   }
 }
 
+/** When the word of work that stands over a screen no rule knows is worth nothing; Infinity while it is not so. */
+function leftBehindAt(trail: Trail, { readings, partial }: Sight, saidAt = -Infinity): number {
+  // Without rules for the screen the title is all there is.
+  if (partial || readings.screen !== undefined || !readings.knowsIdleScreen) return Infinity
+  const moved = Math.max(trail.outputAt, saidAt, readings.title?.state === 'working' ? trail.titleAt : -Infinity)
+  return moved + (readings.composer === true ? STILL_MS : STRANGE_MS)
+}
+
 function weighTitle(
   trail: Trail,
   { now, readings }: Sight,
@@ -263,6 +281,9 @@ function weighTitle(
   const freshUntil = trail.titleAt + TITLE_FRESH_MS
   return { says: readings.title?.state, isFresh: now < freshUntil, freshUntil }
 }
+
+/** In a plain shell whoever is in front speaks for itself: an agent that was typed there, for one. */
+export const ANY_APP = '*'
 
 interface ReportWeight {
   readonly says: AgentActivity | undefined
@@ -277,13 +298,16 @@ function weighReport(trail: Trail, sight: Sight): ReportWeight {
   const out = (why: string, says?: AgentActivity): ReportWeight => ({ says, stands: false, why, turnsAt: Infinity })
   if (report === undefined) return out('')
   const says = Object.hasOwn(REPORTED, report.state) ? REPORTED[report.state] : undefined
-  if (sight.reportApp === undefined || report.app !== sight.reportApp) return out('it speaks for another program', says)
+  if (sight.reportApp !== ANY_APP && report.app !== sight.reportApp) return out('it speaks for another program', says)
   if (says === undefined) return out('its word is not known')
   if (report.group !== undefined && sight.group !== undefined && report.group !== sight.group)
     return out('who said it is no longer in front', says)
   const staleAt = contradictedAt(says, report, trail, sight)
   return sight.now >= staleAt
-    ? out('newer evidence contradicts it', says)
+    ? out(
+        sight.readings.screen === undefined ? 'nothing known is on the screen' : 'newer evidence contradicts it',
+        says,
+      )
     : { says, stands: true, why: '', turnsAt: staleAt }
 }
 
@@ -300,6 +324,7 @@ function contradictedAt(says: AgentActivity, report: StateReport, trail: Trail, 
       if (newer(screen)) times.push(screen.since + CONTRARY_MS)
       times.push(Math.max(screen.since, trail.outputAt, report.at) + STILL_MS)
     }
+    times.push(leftBehindAt(trail, sight, report.at))
   } else if (says === 'blocked') {
     // Some agents draw the question up to a second after they said so: only what lasts longer contradicts.
     const wasShown = trail.questionAt >= report.at

@@ -3,13 +3,16 @@
  * Invariants
  *  1. What is owed is a mark beside the record: a restart goes on, a failure leaves it, a success takes it away.
  *  2. A dead channel costs one attempt per pause and one warning; the inbox never waits for it.
- *  3. What the owner dealt with meanwhile, or what is too old, is not told any more.
+ *  3. At least once: that an attempt begins is durable before the command runs. One that comes after another, because the
+ *     command failed or the daemon died over it, says so: `attempt` in its JSON is 2 and more.
+ *  4. What the owner dealt with meanwhile, or what is too old, is not told any more.
  */
 import type { Clock } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Finding } from '../../kernel/plugin.ts'
 import type { Scope } from '../../kernel/scope.ts'
+import { messageOf } from '../../protocol/fault.ts'
 import type { Inbox } from './inbox.ts'
 import { createdMs } from './list.ts'
 import type { NotificationRecord } from './types.ts'
@@ -119,7 +122,11 @@ export class Delivery {
     const id = this.#backlog[0] as string
     const record = inbox.get(id)
     if (record !== undefined && this.#isWorth(record)) {
-      const problem = await run(`${JSON.stringify(record)}\n`, scope.signal)
+      const begun = await inbox.attempt(record).catch((failure: unknown) => messageOf(failure))
+      if (scope.closed) return false
+      if (typeof begun === 'string') return this.#failed(begun)
+      const told = begun === 1 ? record : { ...record, attempt: begun }
+      const problem = await run(`${JSON.stringify(told)}\n`, scope.signal)
       if (scope.closed) return false
       if (problem !== undefined) return this.#failed(problem)
       crashPoint('notify.announced')
@@ -130,7 +137,7 @@ export class Delivery {
     return true
   }
 
-  /** 3. */
+  /** 4. */
   #isWorth({ id, status }: NotificationRecord): boolean {
     return status === 'unread' && this.#edges.clock.now() - createdMs(id) < MAX_AGE_MS
   }

@@ -95,8 +95,10 @@ export class Inbox {
   /** Adds a record and supersedes what it makes superfluous. Throws notification_store_error; then nothing changed. */
   async add(record: NotificationRecord): Promise<NotificationRecord> {
     const { session_id: sessionId, dedupe_key: key } = record
-    const isTurn = sessionId !== undefined && key === momentKey('turn', sessionId)
-    const isAttention = sessionId !== undefined && key === momentKey('attention', sessionId)
+    // One that is dealt with already, as after a full disk, changes no other.
+    const isNew = sessionId !== undefined && record.status === 'unread'
+    const isTurn = isNew && key === momentKey('turn', sessionId)
+    const isAttention = isNew && key === momentKey('attention', sessionId)
     const attention = isTurn ? this.openOf('attention', sessionId)[0] : undefined
     const added =
       attention === undefined ? record : { ...moved(record, 'acknowledged', this.now()), superseded_by: attention.id }
@@ -168,6 +170,16 @@ export class Inbox {
     return [...this.#table.values()].flatMap((it) => (it.announce === 'owed' ? [it.record.id] : [])).sort()
   }
 
+  /**
+   * The notify command is about to hear of it: durable, so that a daemon that dies over it leaves that. Answers which
+   * attempt it is, from 1. Throws notification_store_error.
+   */
+  async attempt(record: NotificationRecord): Promise<number> {
+    const attempts = (this.#table.get(record.id)?.attempts ?? 0) + 1
+    await this.#write([put(this.#table, { record, announce: 'owed', attempts })])
+    return attempts
+  }
+
   /** The notify command was told, or it is not worth telling any more. */
   async announced(ids: readonly string[]): Promise<void> {
     const records = ids.flatMap((id) => this.get(id) ?? [])
@@ -179,9 +191,11 @@ export class Inbox {
   }
 
   #changed(record: NotificationRecord): Change {
-    const announce = this.#table.get(record.id)?.announce
+    const { announce, attempts } = this.#table.get(record.id) ?? {}
     // What is dealt with needs no announcement any more.
-    return put(this.#table, { record, ...(announce !== undefined && record.status === 'unread' ? { announce } : {}) })
+    const isOwed = announce !== undefined && record.status === 'unread'
+    const owed = isOwed ? { announce, ...(attempts === undefined ? {} : { attempts }) } : {}
+    return put(this.#table, { record, ...owed })
   }
 
   async #write(changes: readonly Change[]): Promise<void> {

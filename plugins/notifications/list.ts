@@ -1,13 +1,12 @@
 /** Order, filters and pages of notification.list. Pure. */
 import { decodeTime } from 'ulid'
+import * as v from 'valibot'
 import type { ParamsInput } from '../../protocol/contract.ts'
 import { MAX_RESULT_BYTES } from '../../protocol/limits.ts'
+import { Timestamp } from '../../protocol/scalars.ts'
 import type contract from './contract.ts'
 import { faults } from './faults.ts'
-import type { NotificationRecord } from './types.ts'
-
-const ID = /^n-[0-7][0-9A-HJKMNP-TV-Z]{25}$/
-const RFC3339 = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/
+import { NOTIFICATION_ID, type NotificationRecord } from './types.ts'
 
 type Filter = NonNullable<ParamsInput<(typeof contract.methods)['notification.list']>>
 
@@ -26,14 +25,14 @@ export function inListOrder(a: string, b: string): number {
 
 /** Milliseconds since the epoch. Throws invalid_notification_timestamp. */
 export function timestampMs(key: string, text: string): number {
-  const ms = RFC3339.test(text) ? Date.parse(text) : NaN
+  const ms = v.is(Timestamp, text) ? Date.parse(text) : NaN
   if (Number.isNaN(ms)) throw faults.invalid_notification_timestamp({ key })
   return ms
 }
 
 /** A cursor is the id of the last record of a page; its place is known even when that record is gone. */
 export function checkCursor(cursor: string): string {
-  if (!ID.test(cursor)) throw faults.invalid_notification_cursor({})
+  if (!NOTIFICATION_ID.test(cursor)) throw faults.invalid_notification_cursor({})
   return cursor
 }
 

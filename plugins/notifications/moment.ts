@@ -29,12 +29,27 @@ export interface Reported {
   readonly record?: NotificationRecord
 }
 
+export interface Holding {
+  it: Held
+  readonly timer: Disposable
+  /** Tells what came before what. */
+  readonly order: number
+  /** When its window began, monotonic milliseconds. */
+  readonly sinceMs: number
+  /** Its window is over and it is being told. */
+  telling?: boolean
+}
+
+/** Waits were told of what is held. */
+export const isTold = ({ it, telling }: Holding): boolean => telling === true || it.told === true
+
 /** One kind of moment of one session. */
 export interface Moment {
-  /** `order` tells what came before what. */
-  held?: { it: Held; readonly timer: Disposable; readonly order: number }
+  held?: Holding
   /** It was settled: waits know of it. */
   told: boolean
+  /** Of the report it was told by. */
+  id?: string
   /** Somebody but the projector reported it. */
   heard: boolean
   /** Its record in the inbox. */
@@ -50,6 +65,8 @@ export interface State {
   inTurn: boolean
   /** Work that is not confirmed yet, and what was before it. */
   leaving?: { readonly timer: Disposable; readonly from: AgentActivity | undefined; readonly order: number }
+  /** A question went without an answer that was seen: the next one is another. */
+  passed?: boolean
   /** When an attention ended that no hook had reported: its hook may still come (FC-9b28). */
   unheardAnswerAt?: number
   readonly attention: Moment
@@ -61,6 +78,7 @@ export const newMoment = (): Moment => ({ told: false, heard: false })
 export function reset(moment: Moment): void {
   moment.told = false
   moment.heard = false
+  delete moment.id
   delete moment.recordId
   delete moment.source
 }

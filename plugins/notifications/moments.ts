@@ -1,13 +1,17 @@
 /**
  * Reports of attention and of ended turns, held until their window is over, so that one moment of a session is told once.
  * Invariants
- *  1. A held report is durable before it is answered, and held again for a whole window after a restart.
- *  2. Whoever reports a moment, and how often: it is told once, under the best report's name, and makes one record.
+ *  1. A held report is durable before it is answered, and held again for a whole window after a restart. Where the disk
+ *     refuses it, the reporter hears of that, and it is held all the same: it was observed.
+ *  2. Whoever reports a moment, and how often, over restarts too: it is told once, under the best report's name, and
+ *     makes one record.
  *  3. A session that works, or is over, waits for nobody: what is held is dropped, what is open resolves.
- *  4. A working state must last CONFIRM_MS, or become idle, before it resolves anything (FC-cb0c).
+ *  4. A working state must last CONFIRM_MS, become idle, or come of an answer before it resolves anything (FC-cb0c).
+ *  5. Rest alone resolves nothing (seed 000), but a question after it is another one.
  */
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { messageOf } from '../../protocol/fault.ts'
+import type { ActivityChange } from '../detection/api.ts'
 import type { AgentActivity, SessionInfo } from '../sessions/types.ts'
 import { faults } from './faults.ts'
 import { upgradedBy } from './inbox.ts'
@@ -24,6 +28,7 @@ import {
   type State,
 } from './moment.ts'
 import { isOutside, isProjector, rankOf } from './rank.ts'
+import type { MomentKind } from './request.ts'
 import { isOver } from './sessions.ts'
 import { isOpen } from './status.ts'
 import type { Held } from './stored.ts'
@@ -57,9 +62,33 @@ export class Moments {
     }
   }
 
+  /** 2. What the daemon before told and what still stands; before anything is observed. */
+  recall(): void {
+    const { marks, sessions, work } = this.#edges
+    for (const mark of marks.values()) {
+      const { session_id: sessionId, moment: kind } = mark
+      const session = sessions.get(sessionId)
+      if (session === undefined || isOver(session)) {
+        work.run('an old mark could not be taken away', marks.clear(sessionId, kind))
+        continue
+      }
+      const state = this.#state(sessionId)
+      const { heard, id, record_id: recordId, source } = mark
+      Object.assign(state[kind], {
+        told: true,
+        heard,
+        ...(id === undefined ? {} : { id }),
+        ...(recordId === undefined ? {} : { recordId }),
+        ...(source === undefined ? {} : { source }),
+      })
+      // The mark goes with the next work: this turn is the one that was told.
+      if (kind === 'turn') state.inTurn = false
+    }
+  }
+
   /** 1. What the daemon before held; `activity` is what is known of a session now. */
   async restore(activity: (sessionId: string) => AgentActivity | undefined): Promise<void> {
-    const { held, inbox, sessions } = this.#edges
+    const { held, inbox, sessions, marks } = this.#edges
     for (const it of [...held.values()]) {
       const { session_id: sessionId } = it
       const session = sessions.get(sessionId)
@@ -67,18 +96,37 @@ export class Moments {
       const moment = state[it.moment]
       const recorded = inbox.get(it.id) !== undefined
       const isGone = session === undefined ? it.counts : isOver(session)
-      if (recorded || isGone || moment.held !== undefined || state.activity === 'working') {
-        if (recorded) Object.assign(moment, { told: true, recordId: it.id })
+      const isOutdated = isGone || moment.held !== undefined || state.activity === 'working'
+      const told = it.told === true || (moment.told && moment.id === it.id)
+      if (recorded || (told && it.record === undefined)) {
+        if (!isGone) Object.assign(moment, { told: true, id: it.id, ...(recorded ? { recordId: it.id } : {}) })
+        await marks.keep(sessionId, it.moment, moment)
         await held.delete(it.id)
-      } else {
-        moment.heard = !isProjector(it.provider)
-        this.#windows.hold(state, moment, it, this.#edges.policy.debounceMs)
+      } else if (isOutdated) this.#windows.discard({ ...it, told })
+      else {
+        if (!told) reset(moment)
+        moment.heard ||= !isProjector(it.provider)
+        this.#windows.hold(state, moment, { ...it, ...(told ? { told } : {}) }, this.#edges.policy.debounceMs)
       }
     }
   }
 
-  /** Takes one report. Throws notification_store_error; then it was not taken. */
+  /** The policy of windows changed. */
+  rearm(): void {
+    this.#windows.rearm()
+  }
+
+  /** Takes one report. Throws notification_store_error; then it was not taken, or, when it counts, is held in memory. */
   async report(report: Report): Promise<Reported> {
+    const reported = await this.#take(report)
+    const { sessionId, moment } = report
+    const state = this.#states.get(sessionId)
+    if (state !== undefined)
+      this.#edges.work.run('a mark could not be stored', this.#edges.marks.keep(sessionId, moment, state[moment]))
+    return reported
+  }
+
+  async #take(report: Report): Promise<Reported> {
     const state = this.#state(report.sessionId)
     const moment = state[report.moment]
     const source = `${report.draft.source.provider}\0${report.draft.source_id}`
@@ -101,7 +149,9 @@ export class Moments {
       return joined
     }
     const told = wasTold(state, report)
-    if (!told) reset(moment)
+    // Its owner deleted it, and the question still stands.
+    if (told && report.projected === true && moment.recordId !== undefined) return { created: false }
+    if (!told) this.#reset(report.sessionId, report.moment, moment)
     moment.source = source
     moment.heard ||= report.projected !== true
     return told && !report.keep ? { created: false } : await this.#start(state, moment, report, told)
@@ -114,27 +164,42 @@ export class Moments {
   activity(
     sessionId: string,
     now: AgentActivity,
-    before: AgentActivity | undefined,
-    fresh: boolean,
+    change: Pick<ActivityChange, 'before' | 'fresh' | 'answered' | 'unproven'>,
   ): { readonly blocked: boolean; readonly turnEnded: boolean } {
+    const { before, fresh, answered = false, unproven = false } = change
     const state = this.#state(sessionId, before)
     const from = state.activity
     state.activity = now
     if (now === 'working') {
       if (from !== 'working') this.#works(sessionId, state, from)
+      // 4. Keys were sent to the question: it was no flicker.
+      if (from === 'blocked' && answered) this.#confirm(sessionId, state)
       return { blocked: false, turnEnded: false }
     }
-    const unseen = !fresh && from === now
+    const unseen = !fresh && from === now && !unproven
     const { leaving } = state
     leaving?.timer[Symbol.dispose]()
     delete state.leaving
     // 4. Out of a dialog and back into it within a moment: nobody answered it.
     const isBlip = leaving?.from === 'blocked' && now === 'blocked' && fresh
-    const edge = leaving?.order ?? (unseen ? this.#windows.next() : undefined)
+    // 5. At rest a question is gone; answered it is over, else the next one is another.
+    const isAnswered = from === 'blocked' && now === 'idle' && answered
+    const isNext = now === 'blocked' && state.passed === true
+    const edge = leaving?.order ?? (unseen || isAnswered || isNext ? this.#windows.next() : undefined)
     if (edge !== undefined && !isBlip) this.#over(sessionId, state, edge)
+    if (from === 'blocked' && now === 'idle' && !answered) state.passed = true
     const turnEnded = now === 'idle' && (state.inTurn || unseen)
     state.inTurn = now === 'blocked' && (state.inTurn || unseen)
     return { blocked: now === 'blocked' && (from !== 'blocked' || unseen), turnEnded }
+  }
+
+  /** Work that began is work: it need not last. */
+  #confirm(sessionId: string, state: State): void {
+    const { leaving } = state
+    if (leaving === undefined) return
+    leaving.timer[Symbol.dispose]()
+    delete state.leaving
+    this.#over(sessionId, state, leaving.order)
   }
 
   /** 3. The session's program is gone. */
@@ -145,9 +210,12 @@ export class Moments {
   }
 
   #works(sessionId: string, state: State, from: AgentActivity | undefined): void {
+    const { marks, work } = this.#edges
     const order = this.#windows.next()
     state.inTurn = true
     if (state.turn.held !== undefined) this.#windows.drop(state.turn)
+    // At once: a daemon that dies now must not take the end of this work for the turn that was told.
+    if (state.turn.told) work.run('a mark could not be taken away', marks.clear(sessionId, 'turn'))
     state.leaving?.timer[Symbol.dispose]()
     const timer = this.#edges.scope.after(CONFIRM_MS, 'confirm', () => {
       delete state.leaving
@@ -200,7 +268,7 @@ export class Moments {
     }
     moment.heard ||= projected !== true
     held.it = next
-    await this.#store(() => this.#edges.held.put(next))
+    if (!(await this.#windows.save(next)) && projected !== true) throw this.#refused()
     const created = record === undefined && content !== undefined
     return { created, ...(content === undefined ? {} : { record: content }) }
   }
@@ -222,15 +290,20 @@ export class Moments {
     }
     const window = policy.debounceMs
     this.#windows.hold(state, moment, it, window)
-    try {
-      await this.#store(() => held.put(it))
-    } catch (failure) {
-      if (moment.held?.it.id === id) this.#windows.release(moment)
-      throw failure
+    let durable = true
+    if (counts) durable = await this.#windows.save(it)
+    else {
+      try {
+        await held.put(it)
+      } catch (failure) {
+        if (moment.held?.it.id === id) this.#windows.release(moment)
+        throw faults.notification_store_error({ problem: messageOf(failure) }, failure)
+      }
     }
     crashPoint('notify.held')
     this.#windows.bound()
     if (window === 0) await this.#windows.end(state, moment)
+    if (!durable && report.projected !== true) throw this.#refused()
     return {
       created: record !== undefined,
       ...(record === undefined ? {} : { record: this.#edges.inbox.get(id) ?? record }),
@@ -240,36 +313,45 @@ export class Moments {
   /** 3. Work began at `edge`: what was reported before is over, what came since is not. */
   #over(sessionId: string, state: State, edge: number): void {
     const { attention, turn } = state
+    delete state.passed
     const isNewer = ({ held }: Moment): boolean => held !== undefined && held.order > edge
     if (!isNewer(attention)) {
       const waited = attention.held !== undefined || attention.told || attention.recordId !== undefined
       if (waited && !attention.heard) state.unheardAnswerAt = this.#edges.clock.monotonic()
       else if (waited) delete state.unheardAnswerAt
       if (attention.held !== undefined) this.#windows.drop(attention)
-      reset(attention)
+      this.#reset(sessionId, 'attention', attention)
     }
-    if (!isNewer(turn)) reset(turn)
+    if (!isNewer(turn)) this.#reset(sessionId, 'turn', turn)
     this.#resolve(sessionId)
   }
 
   #resolve(sessionId: string): void {
-    const { inbox, work } = this.#edges
+    const { inbox, work, retries } = this.#edges
     const open = [...inbox.openOf('attention', sessionId), ...inbox.openOf('turn', sessionId)]
-    if (open.length > 0) work.run('notifications could not be resolved', inbox.resolve(open), { sessionId })
+    if (open.length === 0) return
+    const ids = open.map((it) => it.id)
+    const resolve = (): Promise<void> =>
+      inbox.resolve(ids.flatMap((id) => inbox.get(id) ?? []).filter((it) => isOpen(it)))
+    work.run('notifications could not be resolved', retries.write(`resolve ${sessionId}`, resolve), { sessionId })
   }
 
   #forget(sessionId: string, state: State): void {
     state.leaving?.timer[Symbol.dispose]()
-    this.#windows.drop(state.attention)
-    this.#windows.drop(state.turn)
+    for (const kind of ['attention', 'turn'] as const) {
+      this.#windows.drop(state[kind])
+      this.#reset(sessionId, kind, state[kind])
+    }
     this.#states.delete(sessionId)
   }
 
-  async #store(write: () => Promise<void>): Promise<void> {
-    try {
-      await write()
-    } catch (failure) {
-      throw faults.notification_store_error({ problem: messageOf(failure) }, failure)
-    }
+  #refused(): Error {
+    return faults.notification_store_error({ problem: 'the disk takes no more; it is kept and tried again' })
+  }
+
+  #reset(sessionId: string, kind: MomentKind, moment: Moment): void {
+    const { marks, work } = this.#edges
+    if (moment.told) work.run('a mark could not be taken away', marks.clear(sessionId, kind))
+    reset(moment)
   }
 }

@@ -6,12 +6,14 @@ import { informing } from '../../kernel/hooks.ts'
 import { definePlugin, type SetupContext } from '../../kernel/plugin.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
 import { openTables, type RecordStore } from '../../kernel/store/record-log.ts'
+import { pinnedProcesses } from '../../platform/index.ts'
 import { Detection } from '../detection/api.ts'
 import { Sessions } from '../sessions/api.ts'
 import { Notifications, type SettledReport } from './api.ts'
 import contract from './contract.ts'
 import { Delivery } from './delivery.ts'
 import { Inbox } from './inbox.ts'
+import { Marks } from './marks.ts'
 import { addKept, create } from './methods/create.ts'
 import { deleteOne } from './methods/delete.ts'
 import { list } from './methods/list.ts'
@@ -22,9 +24,12 @@ import { Moments } from './moments.ts'
 import { keeps, PolicyFile } from './policy.ts'
 import { project } from './projector.ts'
 import { runCommand } from './run-command.ts'
-import { heldTable, SCHEMA } from './stored.ts'
+import { Retries } from './retries.ts'
+import { heldTable, markTable, SCHEMA } from './stored.ts'
 import { Sweeper } from './sweeper.ts'
 import { Work } from './work.ts'
+
+const MAX_ID_MS = 2 ** 48 - 1
 
 const needs = { sessions: Sessions, detection: Detection }
 
@@ -59,7 +64,8 @@ export default definePlugin({
     const work = new Work(log)
     // Released after what starts work and before the logs it writes.
     scope.defer('work', () => work.idle())
-    const mint = (): string => `n-${ulid(clock.now())}`
+    // The time in an id is neither before 1970 nor beyond 48 bits, whatever the clock says.
+    const mint = (): string => `n-${ulid(Math.min(Math.max(1, clock.now()), MAX_ID_MS))}`
     const inbox: Inbox = new Inbox(records, clock, log, work, {
       created(record) {
         context.publish('notification_created', { record })
@@ -74,14 +80,17 @@ export default definePlugin({
       inbox,
       command,
       kinds,
-      run: (input, signal) => runCommand({ command, env, input, timeoutMs, clock, signal }),
+      run: (input, signal) => runCommand({ command, env, input, timeoutMs, clock, processes: pinnedProcesses, signal }),
       clock,
       scope: scope.child('delivery'),
       log,
       work,
     })
+    const retries = new Retries(log, scope.child('retries'))
     const moments = new Moments({
       inbox,
+      marks: new Marks(pending.table(markTable), retries, (id) => sessions.get(id) !== undefined),
+      retries,
       held: pending.table(heldTable),
       policy,
       sessions,
@@ -97,7 +106,7 @@ export default definePlugin({
     project({
       moments,
       keeps: (provider, kind) => keeps(policy.now, provider, kind),
-      add: (params) => addKept(creation, params),
+      add: (params) => retries.write(`add ${params.source_id}`, () => addKept(creation, params)),
       sessions,
       detection,
       work,
@@ -108,13 +117,18 @@ export default definePlugin({
       await records.load()
       await pending.load()
       inbox.load()
+      moments.recall()
     })
     lifecycle.ready.tapPromise('notifications', async () => {
       await moments.restore((id) => detection.current(id)?.activity)
       sweeper.start()
       delivery.resume()
     })
-    lifecycle.drain.tapPromise('notifications', () => work.idle())
+    lifecycle.drain.tapPromise('notifications', async () => {
+      await work.idle()
+      await retries.flush()
+      if (retries.size > 0) log.error({ writes: retries.size }, 'what the disk did not take is lost')
+    })
     addChecks(context, { policy, delivery, stores: [records, pending] })
     return {
       service: {
@@ -128,7 +142,10 @@ export default definePlugin({
         'notification.update': update(inbox),
         'notification.delete': deleteOne(inbox),
         'notification.policy.get': getPolicy(policy),
-        'notification.policy.set': setPolicy(policy, () => sweeper.arm()),
+        'notification.policy.set': setPolicy(policy, () => {
+          sweeper.arm()
+          moments.rearm()
+        }),
         'notification.retention.prune': prune(inbox, policy, clock),
       },
     }

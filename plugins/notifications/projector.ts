@@ -30,9 +30,9 @@ export function project(edges: ProjectorEdges): void {
   const take = (what: string, sessionId: string, reported: Promise<unknown>): void =>
     work.run(`${what} could not be reported`, reported, { sessionId })
   detection.hooks.changed.tap('notifications', (change) => {
-    const { sessionId, now, before, fresh } = change
+    const { sessionId, now } = change
     if (now === undefined) return
-    const { blocked, turnEnded } = moments.activity(sessionId, now.activity, before, fresh)
+    const { blocked, turnEnded } = moments.activity(sessionId, now.activity, change)
     const session = sessions.get(sessionId)
     if (session === undefined || isOver(session)) return
     if (blocked) take('a waiting agent', sessionId, moments.report(momentReport(edges, session, change, 'attention')))

@@ -1,6 +1,7 @@
 /** One run of the owner's notify command: no shell, a small environment, its own process group, bounded in time. */
 import { spawn } from 'node:child_process'
 import type { Clock } from '../../kernel/clock.ts'
+import type { Processes } from '../../platform/processes.ts'
 
 /** All of the daemon's environment that the command gets: what a desktop notice needs to find its session. */
 const PASSED = [
@@ -21,6 +22,7 @@ export interface CommandRun {
   readonly input: string
   readonly timeoutMs: number
   readonly clock: Clock
+  readonly processes: Pick<Processes, 'identify' | 'membersOf' | 'signal'>
   /** Ends the run. */
   readonly signal: AbortSignal
 }
@@ -29,8 +31,35 @@ export interface CommandRun {
 export const commandEnvironment = (env: CommandRun['env']): Record<string, string> =>
   Object.fromEntries(PASSED.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])))
 
+/** Looks at what is left; what is started while one lasts is found by the next. */
+const LOOKS = 3
+
+/**
+ * Ends what a command left behind in its terminal session. Its leader is reaped: nothing is signalled by its number, each
+ * process is named by its own identity, and none while the number is somebody else's already.
+ */
+function endRest(processes: CommandRun['processes'], leader: number): void {
+  try {
+    for (let look = 0; look < LOOKS && processes.identify(leader) === undefined; look++) {
+      const left = processes.membersOf({ session: leader })
+      if (left.length === 0) return
+      for (const it of left) processes.signal(it, 'SIGKILL')
+    }
+  } catch {
+    // Processes cannot be looked at here: what is left is left alone.
+  }
+}
+
 /** undefined when it exited with 0 in time, else what went wrong. Its output is thrown away. Never rejects. */
-export function runCommand({ command, env, input, timeoutMs, clock, signal }: CommandRun): Promise<string | undefined> {
+export function runCommand({
+  command,
+  env,
+  input,
+  timeoutMs,
+  clock,
+  processes,
+  signal,
+}: CommandRun): Promise<string | undefined> {
   const [program = '', ...args] = command
   return new Promise((resolve) => {
     if (signal.aborted) return resolve('the daemon stops')
@@ -69,6 +98,7 @@ export function runCommand({ command, env, input, timeoutMs, clock, signal }: Co
     child.once('error', (failure) => finish(`${program}: ${failure.message}`))
     child.once('exit', (code, by) => {
       child.stdin?.destroy()
+      if (child.pid !== undefined) endRest(processes, child.pid)
       if (cut !== undefined) finish(cut)
       else finish(code === 0 ? undefined : code === null ? `was ended by ${by}` : `exited with ${code}`)
     })

@@ -10,6 +10,12 @@ const SEQUENCES =
 const BREAKS = /\r\n?|[\u0085\u2028\u2029\u000b\u000c]/g
 // C0 but tab and newline, DEL, C1, and the marks that turn the writing direction.
 const CONTROLS = /[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/g
+// What nobody sees: zero-width spaces and operators, soft hyphens, tags and the variation selectors that carry data.
+const INVISIBLE =
+  /[\u00ad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]/gu
+// Joiners shape scripts in a body. In a title only the ones between the parts of an emoji stay.
+const JOINERS =
+  /\u200c|(?<!\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?)\u200d|\u200d(?!\p{Extended_Pictographic})/gu
 const LONE_SURROGATES = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
 /** Longest text looked at, in code units: what a bound cuts off need not be read. */
@@ -22,6 +28,7 @@ export function plainText(text: string, maxChars: number): string {
     .replace(SEQUENCES, '')
     .replace(BREAKS, '\n')
     .replace(CONTROLS, '')
+    .replace(INVISIBLE, '')
     .replaceAll('\t', ' ')
     .replace(LONE_SURROGATES, '\ufffd')
     .trim()
@@ -32,4 +39,8 @@ export function plainText(text: string, maxChars: number): string {
 }
 
 /** As `plainText`, on one line. */
-export const plainLine = (text: string, maxChars: number): string => plainText(text, maxChars).replace(/\s*\n\s*/g, ' ')
+export const plainLine = (text: string, maxChars: number): string =>
+  plainText(text, maxChars)
+    .replace(JOINERS, '')
+    .replace(/\s*\n\s*/g, ' ')
+    .trim()

@@ -30,6 +30,9 @@ export const NotificationSource = v.object({
   host_local_source_id: sourceField,
 })
 
+/** `n-` and a ULID, whose time is the one of the creation. */
+export const NOTIFICATION_ID = /^n-[0-7][0-9A-HJKMNP-TV-Z]{25}$/
+
 export const NotificationRecord = v.object({
   id: nonEmpty,
   source: NotificationSource,

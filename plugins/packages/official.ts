@@ -124,11 +124,16 @@ function loadRuntime(directory: string, name: string): OfficialRuntime {
   }
 }
 
-export const manifestSource = (file: string, bytes: Buffer): ManifestSource => ({
-  file,
-  text: bytes.toString('utf8'),
-  revision: digestOf([bytes]),
-})
+/** Throws package_descriptor_invalid for what is not UTF-8: a rule with a letter replaced would be another rule. */
+export function manifestSource(file: string, bytes: Buffer): ManifestSource {
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (failure) {
+    throw faults.package_descriptor_invalid({ file, problem: 'is not UTF-8 text' }, failure)
+  }
+  return { file, text, revision: digestOf([bytes]) }
+}
 
 /** sha256, each part behind its length so that no two lists are one text. */
 export function digestOf(parts: readonly (string | Uint8Array)[]): string {

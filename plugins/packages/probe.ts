@@ -74,6 +74,7 @@ function ask(
     let bytes = 0
     let ended = false
     let failed: string | undefined
+    /** Only while its number can be nobody else's: it was not waited for yet, or was right now and nobody has it. */
     const endGroup = (): void => {
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
@@ -84,7 +85,7 @@ function ask(
     const finish = (answer: ProbeAnswer): void => {
       timer[Symbol.dispose]()
       signal.removeEventListener('abort', stop)
-      endGroup()
+      if (!ended) endGroup()
       child.stdout.destroy()
       child.stderr.destroy()
       resolve(answer)
@@ -106,11 +107,19 @@ function ask(
       })
     }
     child.on('exit', (code, by) => {
-      // What it started must not hold its output open.
-      endGroup()
       ended = true
+      // What it started must not hold its output open.
+      if (!isTaken(child.pid)) endGroup()
       if (code !== 0) failed = by === null ? `ended with code ${String(code)}` : `was ended by ${by}`
     })
     child.on('close', () => finish(failed === undefined ? texts : { problem: failed }))
   })
+}
+
+function isTaken(pid: number | undefined): boolean {
+  try {
+    return pid !== undefined && process.kill(pid, 0)
+  } catch (failure) {
+    return (failure as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
 }

@@ -28,6 +28,8 @@ const Profile = v.strictObject({
   input_rules: v.optional(
     v.strictObject({
       bracketed_paste: v.optional(v.boolean()),
+      composer: v.optional(v.picklist(['required', 'none'])),
+      while_working: v.optional(v.picklist(['queue', 'steer', 'refuse'])),
       submit_delay_ms: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MAX_SUBMIT_DELAY_MS))),
     }),
     {},
@@ -104,6 +106,7 @@ export function readManifest(directory: string, manifest: string, profileFile: s
     return manifestSource(file, bytes)
   } catch (failure) {
     if (failure instanceof Fault && failure.code === 'invalid_profile') throw failure
+    if (failure instanceof Fault && failure.code === 'package_descriptor_invalid') return refuse('is not UTF-8 text')
     return refuse(isAbsent(failure) ? 'is missing' : messageOf(failure), failure)
   }
 }

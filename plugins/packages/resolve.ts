@@ -90,11 +90,13 @@ function inputOf(
   profile: Profile | undefined,
   hostDelayMs: number | undefined,
 ): InputPlan {
-  const { bracketed_paste, submit_delay_ms } = profile?.input_rules ?? {}
+  const { bracketed_paste, submit_delay_ms, composer, while_working } = profile?.input_rules ?? {}
   const ownDelayMs = (submitDelayConfigurable ? hostDelayMs : undefined) ?? input.submitDelayMs
   return {
     ...input,
     bracketedPaste: bracketed_paste ?? input.bracketedPaste,
+    composer: composer ?? input.composer,
+    whileWorking: while_working ?? input.whileWorking,
     submitDelayMs: submit_delay_ms ?? ownDelayMs,
   }
 }

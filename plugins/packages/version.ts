@@ -19,7 +19,7 @@ export interface VersionPolicy {
 
 export const PROBE_TIMEOUT_MS = 2_000
 /** A caller of session.new waits for it. */
-const MAX_PROBE_TIMEOUT_MS = 4_000
+const MAX_PROBE_TIMEOUT_MS = 10_000
 const MAX_LINE_BYTES = 256
 const MAX_TEMPLATE = 128
 

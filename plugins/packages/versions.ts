@@ -15,6 +15,7 @@ export interface VersionVerdict {
 }
 
 const MAX_KEPT = 256
+const MAX_TRIES = 2
 
 export class Versions {
   readonly #edges: ProbeEdges
@@ -44,21 +45,29 @@ export class Versions {
     throw faults.agent_runtime_unsupported({ name, path: program.path, found: found ?? 'is not known', range, ...told })
   }
 
-  /** The release, or in words why it is not known. Only a release is kept: what failed may be mended or only slow. */
+  /**
+   * The release, or in words why it is not known. Only a release is kept: what failed may be mended or only slow. It is
+   * that of the file that is there when it was told: a program that replaced itself meanwhile is asked once more.
+   */
   async #release(program: string, path: string, policy: VersionPolicy): Promise<Release | string> {
-    const key = await identity(program, policy)
-    if (key === undefined) return 'is gone'
-    const known = this.#known.get(key)
-    if (known !== undefined) return known
-    const asking =
-      this.#asking.get(key) ??
-      this.#ask(program, path, policy).finally(() => {
-        this.#asking.delete(key)
-      })
-    this.#asking.set(key, asking)
-    const release = await asking
-    if (typeof release !== 'string' && (await identity(program, policy)) === key) this.#keep(key, release)
-    return release
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const key = await identity(program, policy)
+      if (key === undefined) return 'is gone'
+      const known = this.#known.get(key)
+      if (known !== undefined) return known
+      const asking =
+        this.#asking.get(key) ??
+        this.#ask(program, path, policy).finally(() => {
+          this.#asking.delete(key)
+        })
+      this.#asking.set(key, asking)
+      const release = await asking
+      if (typeof release === 'string') return release
+      if ((await identity(program, policy)) !== key) continue
+      this.#keep(key, release)
+      return release
+    }
+    return 'became another file while it was asked for its release'
   }
 
   async #ask(program: string, path: string, policy: VersionPolicy): Promise<Release | string> {

@@ -125,13 +125,26 @@ export interface ActivityEvidence {
   readonly revision: bigint
 }
 
+export interface Admission {
+  readonly waits: boolean
+  readonly force: boolean
+  readonly key: boolean
+}
+
 /** Knows what agents do; the detection plugin provides it. Ids are those of sessions that exist. */
 export interface ActivityReader {
   /**
    * Looks at the terminal now. Throws the fault that forbids this input: session_input_blocked (session_agent_blocked
-   * when it waits), session_input_no_prompt, session_input_busy. `force` skips all but the blocked check of waited input.
+   * when it waits), session_input_no_prompt, session_input_busy, or the signal's reason. `force` skips all but the
+   * blocked check of waited input; `key`: nothing but the submit key is to be sent. Answers the picture that admitted
+   * it; undefined where none was needed.
    */
-  admit(id: string, request: { readonly waits: boolean; readonly force: boolean }): Promise<void>
+  admit(id: string, request: Admission, signal: AbortSignal): Promise<TerminalSnapshot | undefined>
+  /**
+   * Whether the submit key may follow a text that stands in the agent's input box: a new look, settled as that of
+   * `admit`. Answers why not, in words; undefined: it may. Rejects when the terminal cannot be read.
+   */
+  refusesKey(id: string, signal: AbortSignal): Promise<string | undefined>
   /** True when this picture shows the agent's own prompt, ready for text. */
   showsPrompt(id: string, picture: TerminalSnapshot): boolean
   /** Everything published up to now is behind the boundary. */
@@ -152,6 +165,8 @@ export interface Progress {
   readonly watermark: number
   /** Wall time this daemon last saw output, milliseconds; undefined while it saw none. */
   readonly outputAtMs: number | undefined
+  /** The same as Clock.monotonic. */
+  readonly outputAtMonotonicMs: number | undefined
 }
 
 export interface SessionService {

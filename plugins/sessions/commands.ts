@@ -25,8 +25,8 @@ const U16 = { minimum: 0, maximum: 65_535 }
 const U32 = { minimum: 1, maximum: 4_294_967_295 }
 /** Ending a program is grace, escalation and the drain of its output; the daemon bounds it itself. */
 const END_TIMEOUT_MS = 40_000
-/** Initial input waits for the program to be ready; the daemon bounds it itself. */
-const INPUT_TIMEOUT_MS = 15_000
+/** An agent is asked for its release first, and initial input waits for it to be ready; the daemon bounds both itself. */
+const NEW_TIMEOUT_MS = 30_000
 
 const plugin = 'sessions'
 const target = { name: 'target', about: 'session id, unique name or id prefix', session: true }
@@ -142,7 +142,7 @@ export const sessionNew: Command = {
     const elsewhere = repo !== undefined || input.has('project')
     const cwd = elsewhere && !input.has('cwd') ? undefined : directory(context, input.value('cwd'))
     const metadata = input.values('meta').map((it) => pair(it) as [string, string])
-    const own = input.has('branch') ? TREE_TIMEOUT_MS : text === undefined ? undefined : INPUT_TIMEOUT_MS
+    const own = input.has('branch') ? TREE_TIMEOUT_MS : NEW_TIMEOUT_MS
     const timeoutMs = input.integer('request-timeout-ms') ?? own
     // A program that is looked at from its first moment starts at the size it is looked at.
     const size = input.has('attach') ? context.terminal : undefined

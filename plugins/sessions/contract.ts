@@ -298,6 +298,7 @@ export default contract({
         faults.session_agent_blocked,
         faults.session_input_no_prompt,
         faults.session_input_busy,
+        faults.session_input_unsubmitted,
         faults.session_input_stalled,
         faults.session_input_invalid_wait,
         faults.session_input_wait_unsupported,

@@ -106,7 +106,7 @@ export const faults = catalogue({
   session_input_rejected: { class: 'runtime', say: (d: { problem: string }) => d.problem },
   session_input_stalled: {
     class: 'runtime',
-    say: (d: Id) => `the program in ${d.id} stopped reading its terminal; the rest of the input was not written`,
+    say: (d: Id) => `the program in ${d.id} stopped reading its terminal; a part of the text may stand in its input box, the rest was not written`,
     recover: 'inspect the session before sending again',
   },
   session_input_not_ready: {
@@ -140,6 +140,11 @@ export const faults = catalogue({
     class: 'runtime',
     say: (d: Id & { what: string }) => `${d.id} shows no prompt that would take the text (${d.what}); nothing was sent`,
     recover: 'look at it with pohunek session screen or session explain; --force sends it all the same',
+  },
+  session_input_unsubmitted: {
+    class: 'runtime',
+    say: (d: Id & { why: string }) => `the text stands in the input box of ${d.id}, and Enter was not sent: ${d.why}`,
+    recover: 'attach to see to it, or send an empty text once the prompt is free, which is Enter alone',
   },
   session_input_busy: {
     class: 'runtime',

@@ -24,14 +24,19 @@ export async function deliverInitialInput(
   try {
     await sendInput(host, session, { text }, host.scope.signal)
   } catch (failure) {
-    // What was shown a moment ago is something else now: nothing was written.
+    // What was shown a moment ago is something else now: nothing was sent.
     if (failure instanceof Fault && REFUSED.has(failure.code))
       throw faults.session_input_not_ready({ id: session.id }, failure)
     throw failure
   }
 }
 
-const REFUSED: ReadonlySet<string> = new Set(['session_input_no_prompt', 'session_input_blocked', 'session_input_busy'])
+const REFUSED: ReadonlySet<string> = new Set([
+  'session_input_no_prompt',
+  'session_input_blocked',
+  'session_input_busy',
+  'session_input_unsubmitted',
+])
 
 /** A prompt that stays the same this long waits for input. */
 const SETTLED_MS = 100

@@ -45,15 +45,18 @@ export interface Fragment {
   readonly delay_after_ms: number
 }
 
-/** Fragments of one input: the body, if there is one, then the submit key. */
-export function inputFragments(
+/** Enter. */
+export const SUBMIT: Fragment = { bytes: Buffer.from('\r').toString('base64'), delay_after_ms: 0 }
+
+/** Body and key as one plan; an empty text is the key alone. */
+export const inputFragments = (
   text: string,
-  rules: Pick<InputPlan, 'bracketedPaste' | 'submitDelayMs'>,
+  { bracketedPaste, submitDelayMs }: Pick<InputPlan, 'bracketedPaste' | 'submitDelayMs'>,
   programPastes: boolean,
-): Fragment[] {
-  const submit = { bytes: Buffer.from('\r').toString('base64'), delay_after_ms: 0 }
-  if (text === '') return [submit]
-  const framed = rules.bracketedPaste && programPastes
+): Fragment[] => (text === '' ? [SUBMIT] : [bodyFragment(text, bracketedPaste && programPastes, submitDelayMs), SUBMIT])
+
+/** The text as it is written, as a paste where `framed`; `pauseMs` before what follows it. */
+export function bodyFragment(text: string, framed: boolean, pauseMs: number): Fragment {
   const body = framed ? `${PASTE_START}${withoutPasteMarks(text)}${PASTE_END}` : text
-  return [{ bytes: Buffer.from(body, 'utf8').toString('base64'), delay_after_ms: rules.submitDelayMs }, submit]
+  return { bytes: Buffer.from(body, 'utf8').toString('base64'), delay_after_ms: pauseMs }
 }

@@ -4,21 +4,19 @@
  *  1. Nothing is written for a call that was refused, gave up, or ran out of time before its turn.
  *  2. What was sent is seen through: the gate stays closed until the worker answered, whatever becomes of the caller.
  *  3. A wait counts only evidence observed after the boundary taken right before the write.
+ *  4. Text is framed by what the picture that admitted it shows.
  */
-import { ulid } from 'ulid'
+import { Fault } from '../../protocol/fault.ts'
 import { MAX_WAIT_MS } from '../../protocol/limits.ts'
 import type { ActivityEvidence, ActivityReader } from './api.ts'
 import { faults } from './faults.ts'
 import type { Host } from './host.ts'
 import { inputPlanOf } from './input-rules.ts'
-import { checkText, inputFragments, longestLineBytes, MAX_COOKED_LINE_BYTES } from './input-text.ts'
+import { checkText, longestLineBytes, MAX_COOKED_LINE_BYTES } from './input-text.ts'
+import { closePaste, hasOpenPaste, writeThenSubmit, writeWhole } from './input-write.ts'
 import { snapshotOf } from './observe.ts'
 import type { Session } from './session.ts'
 import type { AgentActivity } from './types.ts'
-import { workerFault } from './worker-faults.ts'
-
-/** A write is answered by its own stall bound; this is for a worker that does not answer at all. */
-const ANSWER_MS = 15_000
 
 export interface InputRequest {
   readonly text: string
@@ -53,7 +51,7 @@ export async function sendInput(
 ): Promise<void> {
   checkText(request.text, session.record.launch.input.text_policy)
   session.running()
-  await inTurn(session, signal, () => admitAndWrite(host, session, request, signal, false))
+  await inTurn(session, request.text, signal, () => admitAndWrite(host, session, request, signal, false))
 }
 
 /** As `sendInput`, then waits for an activity the program shows after it. One deadline covers everything. */
@@ -76,19 +74,19 @@ export async function sendAndWait(
   const deadline = new AbortController()
   using _timer = host.kernel.clock.after(wait.timeoutMs, () => deadline.abort(faults.session_input_timeout({ id })))
   const signal = AbortSignal.any([caller, deadline.signal])
-  await activity.admit(id, { waits: true, force: request.force === true })
+  await admit(host, session, request, signal, true, false)
   // The write may outlive this call (2): its end closes the gate, the call itself ends with the deadline.
-  const sent = inTurn(session, signal, () => admitAndWrite(host, session, request, signal, true))
+  const sent = inTurn(session, request.text, signal, () => admitAndWrite(host, session, request, signal, true))
   const boundary = await orAborted(sent, signal)
   return await activity.after(id, boundary, wait.until, signal)
 }
 
 /** Runs `write` after every earlier input of the session, or not at all when `signal` aborts before (1). */
-function inTurn<T>(session: Session, signal: AbortSignal, write: () => Promise<T>): Promise<T> {
+function inTurn<T>(session: Session, text: string, signal: AbortSignal, write: () => Promise<T>): Promise<T> {
   return session.enqueueInput(() => {
     signal.throwIfAborted()
     return write()
-  })
+  }, Buffer.byteLength(text))
 }
 
 function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -111,33 +109,59 @@ async function admitAndWrite(
   const { text, force = false, paste = false } = request
   const rules = inputPlanOf(session.record.launch.input)
   if (!force) refuseCookedLine(host, session, text)
-  const programPastes = (paste || rules.bracketedPaste) && text !== '' && (await snapshotOf(session)).bracketed_paste
-  if (paste && !programPastes && text !== '')
+  const wantsPaste = (paste || rules.bracketedPaste) && text !== ''
+  let programPastes = await admit(host, session, request, signal, waits, wantsPaste || hasOpenPaste(session))
+  if (hasOpenPaste(session)) {
+    await closePaste(host, session, programPastes, rules.submitDelayMs, signal)
+    programPastes = await admit(host, session, request, signal, waits, wantsPaste)
+  }
+  if (paste && text !== '' && !programPastes)
     throw faults.session_input_rejected({
       problem: 'the program does not take pastes now, so each line break would be an Enter of its own',
     })
-  const { activity } = host
-  await activity?.admit(session.id, { waits, force })
   signal.throwIfAborted() // 1
-  const link = session.running()
+  session.running()
+  const { activity } = host
   const boundary = boundaryOf(activity, session.id) // 3
-  const { input } = host.kernel.config
-  const deadlineMs = 2 * input.writeStallTimeoutMs + rules.submitDelayMs + ANSWER_MS
-  const framed = { ...rules, bracketedPaste: paste || rules.bracketedPaste }
-  try {
-    await link.request(
-      'write_plan',
-      {
-        scope: session.scopeOf(link),
-        plan: { write_id: `w-${ulid()}`, fragments: inputFragments(text, framed, programPastes) },
-      },
-      deadlineMs,
-    )
-  } catch (failure) {
-    throw workerFault(session.id, failure, { write: true, invalidState: 'session_not_running' })
-  }
+  const framed = wantsPaste && programPastes
+  if (activity !== undefined && rules.composer === 'required' && !force && text !== '')
+    await writeThenSubmit(host, session, text, rules, framed, activity)
+  else await writeWhole(host, session, text, rules, framed)
   activity?.accepted(session.id)
   return boundary
+}
+
+/**
+ * Admits the input at what the terminal shows now. Answers whether its program takes pastes on that very picture;
+ * false where nobody wants to know (4).
+ */
+async function admit(
+  host: Host,
+  session: Session,
+  { text, force = false }: InputRequest,
+  signal: AbortSignal,
+  waits: boolean,
+  wantsPaste: boolean,
+): Promise<boolean> {
+  try {
+    const admission = { waits, force, key: text === '' }
+    const picture = await host.activity?.admit(session.id, admission, signal)
+    if (!wantsPaste) return false
+    return (picture ?? (await orAborted(snapshotOf(session), signal))).bracketed_paste
+  } catch (failure) {
+    throw unreadable(session, failure)
+  }
+}
+
+/** A terminal that cannot be looked at takes no input: what its session is, or a worker that does not answer. */
+function unreadable(session: Session, failure: unknown): unknown {
+  if (!(failure instanceof Fault) || failure.code !== 'session_terminal_unavailable') return failure
+  try {
+    session.running()
+  } catch (state) {
+    return state
+  }
+  return faults.session_runtime_reconnecting({ id: session.id }, failure)
 }
 
 const boundaryOf = (activity: ActivityReader | undefined, id: string): bigint => activity?.boundary(id) ?? 0n

@@ -35,6 +35,7 @@ function take(host: Host, session: Session, event: WorkerEvent, examine: Examine
     case 'output_advanced':
       session.progress.outputOffset = event.next_offset
       session.progress.outputAtMs = host.kernel.clock.now()
+      session.progress.outputAtMonotonicMs = host.kernel.clock.monotonic()
       return session.changed()
     case 'terminal_changed':
       session.progress.watermark = event.watermark

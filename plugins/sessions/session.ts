@@ -16,6 +16,9 @@ import type { WorkerLink } from './worker-link.ts'
 
 /** Shared by all queues that never had anything to do. */
 const idle: Promise<unknown> = Promise.resolve()
+/** A program that does not read makes each input wait for the stall of the one before. */
+const MAX_QUEUED_INPUTS = 64
+const MAX_QUEUED_BYTES = 1_048_576
 
 export class Session {
   readonly id: string
@@ -25,6 +28,8 @@ export class Session {
   #phase: Phase
   #commands: Promise<unknown> = idle
   #input: Promise<unknown> = idle
+  /** Inputs that wait for their turn or are being written. */
+  readonly #queued = { inputs: 0, bytes: 0 }
   /** Leased connection to the worker; also of an ended session while the worker keeps its last output. */
   link: WorkerLink | undefined
   /** An end reported before the creation was committed. */
@@ -34,7 +39,12 @@ export class Session {
   /** Of the last resize sent on this connection. */
   resizeSequence = 0
   /** What its worker last told; see Progress in api.ts. */
-  readonly progress = { outputOffset: 0, watermark: 0, outputAtMs: undefined as number | undefined }
+  readonly progress = {
+    outputOffset: 0,
+    watermark: 0,
+    outputAtMs: undefined as number | undefined,
+    outputAtMonotonicMs: undefined as number | undefined,
+  }
   /** Calls waiting for output of this session. */
   waiters = 0
   readonly #watchers = new Set<() => void>()
@@ -119,10 +129,24 @@ export class Session {
     return result
   }
 
-  /** Runs `write` after every earlier input of this session: input never waits behind a stop, only behind input. */
-  enqueueInput<T>(write: () => Promise<T>): Promise<T> {
+  /**
+   * Runs `write` after every earlier input of this session: input never waits behind a stop, only behind input. `bytes`
+   * is what is kept for it meanwhile. Rejects with session_waiter_limit_reached while too much is kept already.
+   */
+  enqueueInput<T>(write: () => Promise<T>, bytes = 0): Promise<T> {
+    const queued = this.#queued
+    if (queued.inputs >= MAX_QUEUED_INPUTS || (queued.inputs > 0 && queued.bytes + bytes > MAX_QUEUED_BYTES))
+      return Promise.reject(
+        faults.session_waiter_limit_reached({ scope: `to write to ${this.id}, with ${queued.bytes} bytes,`, max: queued.inputs }),
+      )
+    queued.inputs++
+    queued.bytes += bytes
+    const left = (): void => {
+      queued.inputs--
+      queued.bytes -= bytes
+    }
     const result = this.#input.then(write, write)
-    this.#input = result.catch(() => undefined) // as above
+    this.#input = result.then(left, left) // as above
     return result
   }
 

@@ -24,7 +24,7 @@ export default definePlugin({
     const { sessions, detection, notifications } = needs
     const { clock, lifecycle, paths } = kernel
     const store = openTables({ file: storeFile(paths), ...SCHEMA, clock, log })
-    const journal = new TurnJournal(store, clock, log)
+    const journal = new TurnJournal(store, clock, log, scope.child('journal'))
     const turns = new Turns({ sessions, detection, notifications, journal, clock })
     const sources: TurnSources = {
       sessions,
@@ -35,7 +35,10 @@ export default definePlugin({
       turns,
       limits: kernel.config.waits,
     }
-    scope.defer('turn journal', () => store.close())
+    scope.defer('turn journal', async () => {
+      await journal.flush()
+      await store.close()
+    })
     lifecycle.load.tapPromise('waits', async () => {
       await store.load()
       await journal.take()

@@ -27,10 +27,10 @@ export class Turns {
   constructor(options: TurnsOptions) {
     this.#options = options
     const { sessions, detection, notifications, journal, clock } = options
-    notifications.hooks.settled.tap('waits', ({ sessionId, kind, counts }) => {
+    notifications.hooks.settled.tap('waits', ({ id, sessionId, kind, counts, until }) => {
       if (!counts || sessions.get(sessionId) === undefined) return
       if (kind === 'turn_completed' && sessions.get(sessionId)?.activity === 'working') return
-      journal.record(sessionId, kind)
+      until(journal.recordReport(sessionId, kind, id))
     })
     detection.hooks.changed.tap('waits', ({ sessionId, now, fresh }) => {
       if (now?.activity === 'working' && fresh) this.#started.set(sessionId, clock.now())

@@ -51,14 +51,14 @@ export async function waitTurn(sources: TurnSources, request: WaitTurn, signal: 
   })
 }
 
-function here({ journal, clock }: TurnSources): Cursor {
-  return { journal: journal.id, seq: journal.last, atMs: clock.now() }
+function here({ journal, clock }: TurnSources, seq = journal.last): Cursor {
+  return { ...journal.place(seq), atMs: clock.monotonic() }
 }
 
 /** undefined for a cursor that means nothing here: another journal's, no cursor at all, or one from the future. */
 function placeOf(text: string, journal: TurnJournal): Cursor | undefined {
   const cursor = parseCursor(text)
-  return cursor === undefined || cursor.journal !== journal.id || cursor.seq > journal.last ? undefined : cursor
+  return cursor !== undefined && journal.isPlace(cursor) ? cursor : undefined
 }
 
 function result(
@@ -67,13 +67,12 @@ function result(
   from: Cursor,
   { reason, event }: { reason: WaitTurnResult['reason']; event?: TurnEvent },
 ): WaitTurnResult {
-  const now = here(sources)
   return {
     reason,
     ...(event === undefined
       ? {}
       : { event: { session_id: event.session_id, kind: event.event, at: new Date(event.at_ms).toISOString() } }),
-    cursor: cursorText(event === undefined ? now : { ...now, seq: event.seq }),
+    cursor: cursorText(here(sources, event?.seq)),
     targets: ids.flatMap((id) => {
       const info = sources.sessions.get(id)
       return info === undefined ? [] : [target(sources, info, from)]
@@ -81,15 +80,16 @@ function result(
   }
 }
 
-function target({ sessions, turns }: TurnSources, info: SessionInfo, from: Cursor): TurnTarget {
-  const outputAtMs = sessions.progress(info.id)?.outputAtMs
+function target({ sessions, turns, clock }: TurnSources, info: SessionInfo, from: Cursor): TurnTarget {
+  const { outputAtMs, outputAtMonotonicMs: printedMs } = sessions.progress(info.id) ?? {}
   const startedAtMs = turns.startedAtMs(info.id)
   return {
     session_id: info.id,
     state: info.state,
     ...(info.activity === undefined ? {} : { activity: info.activity }),
     ...(outputAtMs === undefined ? {} : { last_output_at: new Date(outputAtMs).toISOString() }),
-    output_advanced: outputAtMs !== undefined && outputAtMs > from.atMs,
+    // A cursor of a later time than now is one of another boot: what was printed in this one came after it.
+    output_advanced: printedMs !== undefined && (printedMs > from.atMs || from.atMs > clock.monotonic()),
     ...(startedAtMs === undefined ? {} : { turn_started_at: new Date(startedAtMs).toISOString() }),
   }
 }

@@ -35,8 +35,9 @@ export interface ContextEdges {
 const AT_ONCE = 2
 /** What a git that is told to stop takes at most. */
 const IDLE_MS = 2_000
-/** Git moves or deletes a tree within this, most of the time. */
+/** Git moves or deletes a tree within these three together, most of the time. */
 const AGAIN_MS = 500
+const AGAIN_TIMES = 3
 /** What fails once more is told once, and tried again when something of the session changes. */
 const RETRIES = 2
 const RETRY_MS = 500
@@ -47,8 +48,8 @@ interface Why {
   readonly starts: string | undefined
   /** The session has another directory than the one its context is of. */
   readonly moved: boolean
-  /** It makes sure of the look before. */
-  readonly again: boolean
+  /** So many looks before it saw something that may have been half done. */
+  readonly again: number
 }
 
 export class Contexts {
@@ -66,13 +67,13 @@ export class Contexts {
   }
 
   /** Looks again, soon. */
-  look(id: string, { starts, moved = false, again = false }: Partial<Why>): void {
+  look(id: string, { starts, moved = false, again = 0 }: Partial<Why>): void {
     if (this.#edges.scope.closed) return
     const why = this.#waiting.get(id)
     this.#waiting.set(id, {
       starts: starts ?? why?.starts,
       moved: moved || why?.moved === true,
-      again: again && why?.again !== false,
+      again: Math.min(again, why?.again ?? again),
     })
     this.#next()
   }
@@ -139,6 +140,14 @@ export class Contexts {
       log.warn({ session_id: id, problem: messageOf(failure) }, 'where a session works is not known') // 3
   }
 
+  /** What changed between a look and its watch is seen by another look; without a watch, what was just going on. */
+  #makeSure(id: string, told: 'now' | 'never', again: number): void {
+    if (again === AGAIN_TIMES) return
+    const look = (): void => this.look(id, { again: again + 1 })
+    if (told === 'now') look()
+    else this.#edges.scope.after(AGAIN_MS * (again + 1), 'again', look)
+  }
+
   async #register(repository: Repository): Promise<void> {
     const { projects, scope, log } = this.#edges
     await projects.ensure(repository, scope.signal).catch((failure: unknown) => {
@@ -168,11 +177,12 @@ export class Contexts {
     const now = sessions.get(id)
     if (now === undefined) return this.leave(id)
     if (now.cwd !== session.cwd) return this.look(id, { moved: true }) // 2
-    const told = this.#heads.follow(id, isLive(now) ? gitDirOf(place) : undefined)
-    // What changed between the look and the watch is seen by another look; without a watch, what was just going on.
-    if (told === 'now') this.look(id, { again: true })
-    else if (told === 'never' && isLive(now) && !again && !(moved && place.kind === 'none') && now.repo !== undefined)
-      scope.after(AGAIN_MS, 'again', () => this.look(id, { again: true }))
+    const told =
+      isLive(now) && place.kind === 'missing'
+        ? 'never'
+        : this.#heads.follow(id, isLive(now) ? gitDirOf(place) : undefined)
+    if (isLive(now) && now.repo !== undefined && told !== 'before' && !(moved && place.kind === 'none'))
+      this.#makeSure(id, told, again)
     // No repository leaves a directory: where one was, it is being deleted, and its own files go first.
     if (place.kind === 'none' && !moved && now.repo !== undefined) place = { kind: 'missing' }
     const tree = place.kind === 'repository' ? trees.containing(place.directory) : undefined

@@ -30,9 +30,9 @@ export default definePlugin({
       scope: scope.child('projects'),
       log,
       trees: {
-        containing: (path) => trees.containing(path),
-        boundTo: (id) => trees.boundTo(id),
-        inRepository: (commonDir) => trees.inRepository(commonDir),
+        containing: (path) => trees.lookup.containing(path),
+        boundTo: (id) => trees.lookup.boundTo(id),
+        inRepository: (commonDir) => trees.lookup.inRepository(commonDir),
         prune: (commonDir) => trees.prune(commonDir),
       },
     })
@@ -51,7 +51,7 @@ export default definePlugin({
     const sessionScripts = new SessionScripts({
       sessions,
       scripts,
-      binding: (id) => trees.get(id),
+      binding: (id) => trees.lookup.get(id),
       scope: scope.child('scripts'),
       log,
     })
@@ -70,16 +70,16 @@ export default definePlugin({
     })
     return {
       service: {
-        boundTo: (id: string) => trees.boundTo(id),
-        hold: (id: string, signal: AbortSignal) => trees.hold(id, signal),
+        boundTo: (id: string) => trees.lookup.boundTo(id),
+        hold: (id: string, signal: AbortSignal) => trees.lookup.hold(id, signal),
       },
       methods: {
         ...projects.methods,
-        'session.diff': diff(git, sessions, trees),
+        'session.diff': diff(git, sessions, trees.lookup),
         'worktree.remove': worktreeRemove(git, sessions, trees),
-        'worktree.list': worktreeList(git, sessions, trees),
-        'worktree.rescue.list': rescueList(git, projects.door, trees),
-        'worktree.rescue.restore': rescueRestore(git, projects.door, trees),
+        'worktree.list': worktreeList(git, sessions, trees.lookup),
+        'worktree.rescue.list': rescueList(git, projects.door, trees.lookup),
+        'worktree.rescue.restore': rescueRestore(git, projects.door, trees.lookup),
       },
     }
   },

@@ -1,17 +1,16 @@
 /** The managed trees: what happens to one as its session is planned, made, ended and removed. Wired by plugin.ts. */
-import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault, messageOf } from '../../protocol/fault.ts'
 import type { LaunchPlan, LaunchTarget, Leaving, Preparation, SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
-import type { Hold } from './api.ts'
 import type { Binding } from './binding.ts'
-import { copyListed, isInside } from './copy.ts'
+import { copyListed } from './copy.ts'
 import { keepTree, makeTree, stored, undoTree, type Making } from './create.ts'
 import { faults } from './faults.ts'
 import { GitFailure } from './git/run.ts'
-import { holdingsOf, loss, lostHead } from './holdings.ts'
-import { entryFor, exists, locate, type Located } from './locate.ts'
+import { holdingsOf, loss } from './holdings.ts'
+import { entryFor, exists, locate } from './locate.ts'
+import { canonical, Lookup } from './lookup.ts'
 import type { Places } from './places.ts'
 import type { ProjectDoor } from './projects-door.ts'
 import { removeTree, type TreeRemoval } from './remove.ts'
@@ -31,6 +30,7 @@ export interface TreeEdges extends Making {
 
 export class Trees {
   readonly #edges: TreeEdges
+  readonly lookup: Lookup
   readonly turns = new Turns()
   readonly #fetches: Fetches
   /** Of plans whose sessions are not made yet; a plan that goes nowhere takes its request along. */
@@ -38,12 +38,13 @@ export class Trees {
 
   constructor(edges: TreeEdges) {
     this.#edges = edges
+    this.lookup = new Lookup(edges)
     this.#fetches = new Fetches(edges.git)
   }
 
   get #target(): TargetEdges {
     const { git, places, signal, projects } = this.#edges
-    return { git, places, signal, project: (it) => projects.resolve(it), holder: (path) => this.holder(path) }
+    return { git, places, signal, project: (it) => projects.resolve(it), holder: (path) => this.lookup.holder(path) }
   }
 
   /** A plan without a target costs nothing. Throws what contract/methods.md lists for session.new. */
@@ -144,7 +145,7 @@ export class Trees {
     const { git, clock, bindings, scripts, log } = this.#edges
     const { session_id, repo, common_dir } = binding
     const at = locate(binding)
-    const user = this.#users(at.path).find((it) => it.id !== session?.id)
+    const user = this.lookup.users(at.path).find((it) => it.id !== session?.id)
     if (user !== undefined)
       return { kind: 'kept', path: at.path, problem: `session ${user.id} runs in it`, rescued: undefined }
     const facts: ScriptFacts = {
@@ -190,42 +191,15 @@ export class Trees {
     }
   }
 
-  get(sessionId: string): Binding | undefined {
-    return this.#edges.bindings.get(sessionId)
-  }
-  list(): Binding[] {
-    return [...this.#edges.bindings.values()]
-  }
-
-  /** Where the tree of a session is now, also when nothing is there. */
-  boundTo(sessionId: string): string | undefined {
-    const binding = this.get(sessionId)
-    return binding && locate(binding).path
-  }
-
-  /** Root of the managed tree a canonical path lies in. */
-  containing(path: string): string | undefined {
-    return this.list()
-      .map((it) => locate(it))
-      .find((it) => it.kind === 'present' && isInside(canonical(it.path), path))?.path
-  }
-
-  /** The trees of one repository, where they are now. */
-  inRepository(commonDir: string): { path: string; sessionId: string }[] {
-    return this.list()
-      .filter((it) => it.common_dir === commonDir)
-      .map((it) => ({ path: locate(it).path, sessionId: it.session_id }))
-  }
-
   /** Removes the trees of a repository nobody works in and that hold nothing unsaved. Answers their paths. */
   async prune(commonDir: string): Promise<{ removed: string[]; skipped: string[] }> {
-    const { git, sessions, log } = this.#edges
+    const { git, log } = this.#edges
     const removed: string[] = []
     const skipped: string[] = []
-    for (const binding of this.list().filter((it) => it.common_dir === commonDir)) {
+    for (const binding of this.lookup.list().filter((it) => it.common_dir === commonDir)) {
       const at = locate(binding)
       try {
-        const free = this.#users(at.path).length === 0 && !isLive(sessions.get(binding.session_id))
+        const free = this.lookup.user(binding, at.path) === undefined
         const held = at.kind === 'present' ? loss(await holdingsOf(git, at)) : undefined
         const gone = free && held === undefined && (await this.remove(binding, undefined)).kind === 'removed'
         ;(gone ? removed : skipped).push(at.path)
@@ -237,78 +211,7 @@ export class Trees {
     return { removed, skipped }
   }
 
-  /** The managed tree at a path, under whatever name it is reached. */
-  at(path: string): Binding | undefined {
-    const real = canonical(path)
-    return this.list().find((it) => {
-      const now = locate(it).path
-      return now === path || it.path === path || canonical(now) === real
-    })
-  }
-
-  /** Where a session's tree is now; a tree that was moved is remembered where it is. Throws session_no_worktree. */
-  async find(sessionId: string): Promise<{ binding: Binding; at: Extract<Located, { kind: 'present' }> }> {
-    const binding = this.get(sessionId)
-    const at = binding && locate(binding)
-    if (binding === undefined || at?.kind !== 'present') throw faults.session_no_worktree({ id: sessionId })
-    if (at.path === binding.path) return { binding, at }
-    const moved = { ...binding, path: at.path }
-    await this.#put(moved)
-    await this.#edges.sessions.record(sessionId, { worktree_path: at.path }).catch(() => undefined)
-    return { binding: moved, at }
-  }
-
-  /** Session that works in a tree. */
-  holder(path: string): string | undefined {
-    return this.at(path)?.session_id ?? this.#users(path)[0]?.id
-  }
-
-  /** Why a session's tree must not go by itself. Never throws: what cannot be said is a reason. */
-  async hold(sessionId: string, signal: AbortSignal): Promise<Hold | undefined> {
-    const binding = this.get(sessionId)
-    if (binding === undefined) return undefined
-    const { git } = this.#edges
-    try {
-      const at = locate(binding)
-      if (at.kind === 'gone') return undefined
-      if (at.kind === 'broken') return 'worktree_unknown'
-      if (at.kind === 'absent') return (await lostHead(git, at)) === undefined ? undefined : 'worktree_unpushed'
-      if (this.#users(at.path).some((it) => it.id !== sessionId)) return 'worktree_unknown'
-      const { uncommitted, untracked, ownCommits, inside } = await holdingsOf(git, at, signal)
-      if (uncommitted > 0) return 'worktree_uncommitted'
-      if (untracked > 0) return 'worktree_untracked'
-      if (ownCommits) return 'worktree_unpushed'
-      return inside === undefined ? undefined : 'worktree_uncommitted'
-    } catch {
-      return 'worktree_unknown'
-    }
-  }
-
-  /** Sessions whose programs run in a tree or are bound to it. */
-  users(path: string): readonly SessionInfo[] {
-    return this.#users(path)
-  }
-
-  #users(path: string): SessionInfo[] {
-    return this.#edges.sessions
-      .list()
-      .filter(isLive)
-      .filter((it) => isInside(path, it.cwd) || (it.worktree_path !== undefined && isInside(path, it.worktree_path)))
-  }
-
   #put(binding: Binding): Promise<void> {
     return stored(() => this.#edges.bindings.put(binding))
-  }
-}
-
-/** Its program runs, or is about to. */
-const isLive = (session: SessionInfo | undefined): boolean =>
-  session?.state === 'running' || session?.state === 'starting'
-
-function canonical(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    return path
   }
 }

@@ -190,6 +190,8 @@ export interface TerminalEvidence {
   report?: StateReport
   /** How many OSC 7501 reports of `working` there were: a turn quicker than two looks is still seen. */
   working_reports: number
+  /** Somebody last sent keys or text to the program, attached or not; cursor keys and reports of a terminal do not count. */
+  keys_at?: number
 }
 
 /** What a program said about itself with OSC 7501. Words as sent, bounded; `message` decoded and without controls. */

@@ -17,7 +17,9 @@ const AT_ONCE = 16
 
 /** A repository of one commit, at `path`. */
 function repository(path, files, env) {
-  const git = (...args) => execFileSync('git', args, { cwd: path, env, stdio: ['ignore', 'ignore', 'pipe'] })
+  const quiet = ['-c', 'gc.auto=0', '-c', 'user.name=bench', '-c', 'user.email=bench@localhost']
+  const git = (...args) =>
+    execFileSync('git', [...quiet, ...args], { cwd: path, env, stdio: ['ignore', 'ignore', 'pipe'] })
   mkdirSync(path)
   git('init', '--quiet', '--initial-branch=main')
   for (let at = 0; at < files; at++) {
@@ -26,9 +28,9 @@ function repository(path, files, env) {
     writeFileSync(join(folder, `file-${at}`), `content of ${at}\n`.repeat(20))
   }
   git('add', '--all')
-  git('-c', 'user.name=bench', '-c', 'user.email=bench@localhost', 'commit', '--quiet', '--message', 'all')
+  git('commit', '--quiet', '--message', 'all')
   // A repository that people work in is packed.
-  git('gc', '--quiet')
+  git('repack', '-a', '-d', '-q')
 }
 
 export async function trees(bench) {

@@ -1,8 +1,8 @@
 /** What may be typed at an agent, and what counts as its answer. */
 import { describe, expect, test } from 'vitest'
 import { decide, NO_MEMORY } from '../../plugins/detection/decide.ts'
-import { refusalOf, showsComposer, type Refusal } from '../../plugins/detection/gate.ts'
-import type { Readings } from '../../plugins/detection/readings.ts'
+import { keyRefusalOf, refusalOf, showsPrompt, type Refusal } from '../../plugins/detection/gate.ts'
+import { NOTHING_READ, type Readings } from '../../plugins/detection/readings.ts'
 import type { Look } from '../../plugins/detection/tracker.ts'
 import type { InputPlan } from '../../plugins/sessions/api.ts'
 import { refused, type Session } from '../harness/session.ts'
@@ -22,6 +22,8 @@ describe('refusals', () => {
     whileWorking: 'queue',
   }
   const idle = rule('idle')
+  const WORKS = { noPrompt: 'it works, and its input box is not on the screen' }
+  const RESTS = { noPrompt: 'it says that it rests, and its prompt is not on the screen' }
   const spinner = { ...rule('working'), source: 'osc_title' as const }
   const plain = { ...rule('idle'), source: 'osc_title' as const }
   /** A look whose evidence was given time to settle. */
@@ -33,7 +35,7 @@ describe('refusals', () => {
         watermark: 1,
         partial: false,
         told: 'x',
-        readings: { title: undefined, screen: undefined, knowsIdleScreen: true, ...readings },
+        readings: { ...NOTHING_READ, ...readings },
         identity,
         group: undefined,
         evidence: { title_at: now, working_reports: 0 },
@@ -52,6 +54,13 @@ describe('refusals', () => {
     ['a working agent that queues', look({ screen: rule('working') }), {}, undefined],
     ['a working agent that steers', look({ title: spinner, screen: idle }), { whileWorking: 'steer' }, undefined],
     ['a working agent that does neither', look({ title: spinner }), { whileWorking: 'refuse' }, 'busy'],
+    ['a spinner over a screen nobody knows', look({ title: spinner }), {}, WORKS],
+    ['a spinner over something else than the input box', look({ title: spinner, composer: false }), {}, WORKS],
+    ['a spinner over the input box', look({ title: spinner, composer: true }), {}, undefined],
+    ['work on the screen without the input box', look({ screen: rule('working'), composer: false }), {}, WORKS],
+    ['work on the screen of an agent whose box is not known', look({ screen: rule('working') }), {}, undefined],
+    ['a prompt without the input box', look({ screen: idle, composer: false }), {}, RESTS],
+    ['a question behind a prompt', look({ screen: idle, composer: true, asked: question }), {}, 'blocked'],
     [
       'a working program without rules',
       look({ title: spinner }),
@@ -73,13 +82,42 @@ describe('refusals', () => {
     expect(refusalOf(seen, { ...plan, ...more })).toEqual(expected)
   })
 
-  test('a composer is an idle screen and no question', () => {
-    const none = { title: undefined, screen: undefined, knowsIdleScreen: true }
-    expect(showsComposer({ ...none, screen: idle })).toBe(true)
-    expect(showsComposer({ ...none, screen: question })).toBe(false)
-    expect(showsComposer({ ...none, screen: rule('working') })).toBe(false)
-    expect(showsComposer({ ...none, title: plain })).toBe(false)
-    expect(showsComposer({ ...none, title: plain, knowsIdleScreen: false })).toBe(true)
+  test('the middle of a drawing takes nothing', () => {
+    const { sight, ...more } = look({ screen: idle })
+    const half = { ...more, sight: { ...sight, partial: true } }
+    expect(refusalOf(half, plan)).toEqual({ noPrompt: 'it is in the middle of drawing' })
+    expect(keyRefusalOf(half)).toBe('it is in the middle of drawing')
+    expect(refusalOf(half, { ...plan, composer: 'none' })).toBeUndefined()
+  })
+
+  test('the key alone may follow a text that hides what else is known', () => {
+    const draft = look({ composer: true })
+    expect(refusalOf(draft, plan)).toEqual({ noPrompt: 'nothing known is on its screen' })
+    expect(refusalOf(draft, plan, true)).toBeUndefined()
+    expect(refusalOf(look({ composer: false }), plan, true)).toMatchObject({ noPrompt: expect.any(String) as string })
+    expect(refusalOf(look({}), plan, true)).toMatchObject({ noPrompt: expect.any(String) as string })
+  })
+
+  test('the key follows a text only into the input box', () => {
+    expect(keyRefusalOf(look({ composer: true }))).toBeUndefined()
+    expect(keyRefusalOf(look({ screen: idle }))).toBeUndefined()
+    expect(keyRefusalOf(look({ screen: question, asked: question }))).toBe('a question is on its screen')
+    expect(keyRefusalOf(look({ screen: question, asked: question, composer: true }))).toBe(
+      'a question is on its screen',
+    )
+    expect(keyRefusalOf(look({ title: spinner, composer: false }))).toBe('its input box is not on the screen')
+    expect(keyRefusalOf(look({ composer: true }, 'other'))).toBe('because')
+  })
+
+  test('a prompt is an idle screen and no question', () => {
+    const none = NOTHING_READ
+    expect(showsPrompt({ ...none, screen: idle })).toBe(true)
+    expect(showsPrompt({ ...none, screen: question })).toBe(false)
+    expect(showsPrompt({ ...none, screen: rule('working') })).toBe(false)
+    expect(showsPrompt({ ...none, screen: idle, composer: false })).toBe(false)
+    expect(showsPrompt({ ...none, screen: idle, composer: true, asked: question })).toBe(false)
+    expect(showsPrompt({ ...none, title: plain })).toBe(false)
+    expect(showsPrompt({ ...none, title: plain, knowsIdleScreen: false })).toBe(true)
   })
 })
 

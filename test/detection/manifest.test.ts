@@ -2,9 +2,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { Foreground } from '../../plugins/detection/identity.ts'
 import { parseManifest } from '../../plugins/detection/manifest.ts'
+import { Allowance, BUDGET_MS } from '../../plugins/detection/allowance.ts'
 import { bestRule } from '../../plugins/detection/match.ts'
-import { compilePattern, isTooSlow, matchesSome } from '../../plugins/detection/pattern.ts'
+import { slownessOf } from '../../plugins/detection/manifests.ts'
+import { readPicture } from '../../plugins/detection/readings.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { REPOSITORY } from '../harness/roots.ts'
 
@@ -172,31 +175,106 @@ test('the highest priority wins, among equals the first in the file; groups are 
   )
   const picture = { ...screen('a'), title: 'a' }
   expect(bestRule(manifest, picture, 'screen')?.id).toBe('first')
-  expect(bestRule(manifest, picture, 'screen', 'working')?.id).toBe('second')
-  expect(bestRule(manifest, picture, 'screen', 'blocked')).toBeUndefined()
+  expect(bestRule(manifest, picture, 'screen', undefined, 'working')?.id).toBe('second')
+  expect(bestRule(manifest, picture, 'screen', undefined, 'blocked')).toBeUndefined()
   expect(bestRule(manifest, picture, 'title')?.id).toBe('title')
   expect(bestRule(manifest, screen('a'), 'title')).toBeUndefined()
 })
 
+/** Processor time of this process in milliseconds. */
+function took(run: () => void): number {
+  const before = process.cpuUsage()
+  run()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1_000
+}
+
+/** What is over the budget: the engine's own threads and the way to the next place where it can be stopped. */
+const SLACK_MS = 100
+const at = (priority: number, body: string, id: string, state = 'idle'): string =>
+  rule(body, id).replace('priority = 1', `priority = ${priority}`).replace('"idle"', JSON.stringify(state))
+const X = 'x'.repeat(79)
+
 test.each([
   ['(?s).*.*.*.*x', 'a'.repeat(20_000)],
-  ['\\s*\\s*\\s*\\s*\\s*\\s*x', ' '.repeat(2_000)],
+  ['\\s*\\s*\\s*\\s*\\s*\\s*x', `-${' '.repeat(2_000)}`],
   [`${'(a|a)'.repeat(40)}b`, 'a'.repeat(60)],
   [`${'a{0,900}'.repeat(6)}b`, 'a'.repeat(2_000)],
-])('a pattern that needs too long is stopped, and given up when it is so again: %s', (source, text) => {
-  const slow = compilePattern(source)
-  const before = performance.now()
-  for (let n = 0; n < 3; n++) expect(matchesSome(slow, [text])).toBe(false)
-  // Three times the limit, and room for a loaded machine; unstopped they take minutes.
-  expect(performance.now() - before).toBeLessThan(10_000)
-  expect(isTooSlow(slow)).toBe(true)
-  expect(matchesSome(slow, ['x b aab'])).toBe(false)
+  ['x*[x]*[xx]*[xxx]*[xxxx]*[xxxxx]*[xxxxxx]*[xxxxxxx]*y', X],
+])('a pattern that needs too long is stopped, and its rule is given up when it is so again: %s', (source, text) => {
+  const manifest = parseManifest(rule(`regex = '${source}'`), FILE)
+  expect(slownessOf(manifest)).toBeUndefined()
+  const look = (): void => expect(readPicture(manifest, screen(text)).screen).toBeUndefined()
+  expect(took(look)).toBeLessThan(BUDGET_MS + SLACK_MS)
+  expect(slownessOf(manifest)).toMatch(/cut short/)
+  for (let n = 0; n < 2; n++) expect(took(look)).toBeLessThan(BUDGET_MS + SLACK_MS)
+  expect(slownessOf(manifest)).toMatch(/not used any more, .* 50 ms .*: rule r$/)
+  expect(readPicture(manifest, screen('x b aab xy  x')).screen).toBeUndefined()
 })
 
-test('the time limit takes nothing from a pattern that needs little, however long the text', () => {
-  const good = compilePattern('^.*❯ .*\\d+\\. .*$')
-  for (let n = 0; n < 10; n++) expect(matchesSome(good, ['-'.repeat(3_000), '❯ 1. Yes'])).toBe(true)
-  expect(isTooSlow(good)).toBe(false)
+test('a hundred slow rules have one budget a look, and together cost no more than ten looks', () => {
+  const slow = Array.from({ length: 100 }, (_, n) => at(500, `regex = '.*.*.*.*.*.*#${n}'`, `b${n}`, 'blocked'))
+  const manifest = parseManifest([...slow, at(100, "line_regex = '^❯'", 'composer')].join(''), FILE)
+  const look = (): void => {
+    // None of the questions can be ruled out, so the box below them says nothing.
+    expect(readPicture(manifest, screen(X, X, X, '❯')).screen).toBeUndefined()
+  }
+  for (let n = 0; n < 10; n++) expect(took(look)).toBeLessThan(BUDGET_MS + SLACK_MS)
+  expect(slownessOf(manifest)).toMatch(/none of them is used any more/)
+  expect(took(look)).toBeLessThan(BUDGET_MS)
+})
+
+test('a rule that is given up takes nothing from the others', () => {
+  const slow = at(900, "regex = '.*.*.*.*.*.*#'", 'slow', 'working')
+  const manifest = parseManifest(slow + at(100, "line_regex = '^❯'", 'composer'), FILE)
+  const composer = (): string | undefined => readPicture(manifest, screen(X, X, X, '❯')).screen?.rule
+  for (let n = 0; n < 3; n++) composer()
+  expect(slownessOf(manifest)).toMatch(/: rule slow$/)
+  for (let n = 0; n < 20; n++) expect(composer()).toBe('composer')
+})
+
+test.each(['not', 'any', 'all'])('a stopped pattern never makes its rule hold: in %s', (where) => {
+  const slow = "{ regex = '.*.*.*.*.*.*#' }"
+  const nested = { not: `not = ${slow}`, any: `any = [${slow}, { contains = "x" }]`, all: `all = [{ not = ${slow} }]` }
+  const manifest = parseManifest(rule(`contains = "x"\n${nested[where as 'not' | 'any' | 'all']}`), FILE)
+  for (let n = 0; n < 5; n++) expect(readPicture(manifest, screen(X, X, X)).screen).toBeUndefined()
+})
+
+test('the time of a look is processor time: a busy machine gives nothing up', () => {
+  const manifest = parseManifest(rule("line_regex = '^❯'"), FILE)
+  const time = new Allowance()
+  const rest = new Int32Array(new SharedArrayBuffer(4))
+  const waits = (): unknown => Atomics.wait(rest, 0, 0, 2 * BUDGET_MS)
+  let tried = 0
+  expect(time.each(manifest, manifest.rules, () => (tried++ === 0 ? waits() : undefined))).toEqual([])
+  expect(slownessOf(manifest)).toBeUndefined()
+})
+
+test('process patterns run in the same bounds', () => {
+  const manifest = parseManifest("[process]\ncmdline = ['.*.*.*.*.*#Z']\n", FILE)
+  const root = { pid: 7, startIdentity: 1n }
+  const facts = {
+    foregroundGroup: () => 9,
+    membersOf: () => Array.from({ length: 50 }, (_, n) => ({ pid: 9 + n, startIdentity: 1n })),
+    argv: () => ['x'.repeat(4_000)],
+    isRunning: () => true,
+    variable: () => undefined,
+    program: () => ({ image: 'i', command: 'c' }),
+  } as unknown as ConstructorParameters<typeof Foreground>[0]
+  const front = new Foreground(facts, root as never, 'instance')
+  for (let n = 0; n < 3; n++) {
+    expect(took(() => expect(front.look(manifest.process, n * 1_000).identity).toBe('other'))).toBeLessThan(
+      BUDGET_MS + SLACK_MS,
+    )
+  }
+  expect(slownessOf(manifest)).toMatch(/\[process\]/)
+})
+
+test('the limit takes nothing from patterns that need little, however often they are tried', () => {
+  const manifest = parseManifest(rule("line_regex = '^.*❯ .*\\d+\\. .*$'"), FILE)
+  for (let n = 0; n < 100; n++)
+    expect(readPicture(manifest, screen('-'.repeat(3_000), '❯ 1. Yes')).screen).toBeDefined()
+  expect(slownessOf(manifest)).toBeUndefined()
 })
 
 test.each(['shell', 'claude', 'codex', 'hermes', 'pi'])('the manifest of %s is taken', (id) => {

@@ -20,9 +20,9 @@ const text = (spelled: string, on: Picture): string => {
 const boxed = picture('answer', '✻ Brewed for 2s', '', LINE, '❯ typed', '  more', LINE, '  ? for shortcuts', '')
 
 test('what a program tells its terminal', () => {
-  const on = { ...picture('x'), title: '⠋ task', progress: '3' }
+  const on = { ...picture('x'), title: '⠋ task', progress: '4;3' }
   expect(text('osc_title', on)).toBe('⠋ task')
-  expect(text('osc_progress', on)).toBe('3')
+  expect(text('osc_progress', on)).toBe('4;3')
   expect(text('osc_title', picture('x'))).toBe('')
   expect(text('osc_progress', picture('x'))).toBe('')
 })

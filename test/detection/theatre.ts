@@ -1,5 +1,5 @@
 /** A daemon with detection, and agents that do what their test says. */
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
@@ -18,9 +18,12 @@ import { station, type Station, type StationOptions } from '../sessions/station.
 
 export const STUB = join(REPOSITORY, 'test/detection/stub.mjs')
 
-export const MANIFEST = `
-[process]
+const PROCESS = `[process]
 cmdline = ['^\\S+ \\S*stub\\S*( |$)']
+`
+
+export const MANIFEST = `
+${PROCESS}
 
 [[rules]]
 id = "spinner"
@@ -84,6 +87,12 @@ strategy = "none"
 osc_7501_app = "stub"
 `
 
+/** How the stub's screen is read where it draws what `runtime` draws. */
+export function manifestLike(runtime: string): string {
+  const text = readFileSync(join(REPOSITORY, 'runtime-packages', runtime, 'detect.toml'), 'utf8')
+  return text.replace(/^\[process\]\n(?:comm = .*\n)?cmdline = \[[^]*?\n\]\n/m, PROCESS)
+}
+
 /** A whole screen: what is above the composer's place, then what stands in it. */
 export const screen = (...rows: string[]): string => `\x1b[2J\x1b[H${rows.join('\r\n')}`
 export const COMPOSER = screen('an answer', '', '> ')
@@ -130,6 +139,8 @@ export class Stub {
 export interface TheatreOptions extends StationOptions {
   /** More of [input] of the stub's runtime. */
   readonly input_rules?: string
+  /** In place of MANIFEST. */
+  readonly detect?: string
   readonly facts?: Processes
 }
 
@@ -197,11 +208,11 @@ export class Theatre {
 
 /** A daemon with detection and one runtime, `stub`, beside shell. */
 export async function theatre(options: TheatreOptions = {}): Promise<Theatre> {
-  const { input_rules = '', facts = processes, ...more } = options
+  const { input_rules = '', detect = MANIFEST, facts = processes, ...more } = options
   const official = mkdtempSync('/tmp/pk-official-')
   mkdirSync(join(official, 'stub'), { recursive: true, mode: 0o700 })
   writeFileSync(join(official, 'stub/runtime.toml'), descriptor(input_rules), { mode: 0o600 })
-  writeFileSync(join(official, 'stub/detect.toml'), MANIFEST, { mode: 0o600 })
+  writeFileSync(join(official, 'stub/detect.toml'), detect, { mode: 0o600 })
   onTestFinished(() => rmSync(official, { recursive: true, force: true }))
   cpSync(join(REPOSITORY, 'runtime-packages/shell'), join(official, 'shell'), { recursive: true })
   const changes: ActivityChange[] = []

@@ -63,3 +63,75 @@ test('a turn that ends while no daemon runs is told once, also over one more res
   await shows(session, 'idle')
   expect(await list(it)).toEqual([turn])
 })
+
+/** Unread questions are told; each of them is dealt with before the next one comes. */
+async function questions(it: Theatre): Promise<string[]> {
+  return (await list(it)).filter((one) => one.kind === 'agent_blocked').map((one) => String(one.status))
+}
+const askedTimes = (it: Theatre, times: number): Promise<string[]> =>
+  until(
+    `${times} questions were told`,
+    async () => {
+      const found = await questions(it)
+      return found.length === times ? found : undefined
+    },
+    { show: () => it.station.log.slice(-5) },
+  )
+
+test('each question is told, also where no work is seen between them', async () => {
+  const it = await inboxTheatre()
+  const session = await it.agent()
+  await session.stub.write(COMPOSER)
+  await shows(session, 'idle')
+  for (let times = 1; times <= 3; times++) {
+    await session.stub.write(QUESTION)
+    await shows(session, 'blocked')
+    expect(await askedTimes(it, times)).toEqual(['unread', ...Array.from({ length: times - 1 }, () => 'acknowledged')])
+    await session.stub.order('submit', [COMPOSER])
+    await session.call('session.input', { text: 'n', force: true })
+    await shows(session, 'idle')
+  }
+  // The answer of the last one resolves it: rest alone would not.
+  await found(it, 'agent_blocked', 'acknowledged')
+  expect(new Set(await questions(it))).toEqual(new Set(['acknowledged']))
+})
+
+test('a question that goes by itself stays unread, and the next one is another', async () => {
+  const it = await inboxTheatre()
+  const session = await it.agent()
+  await session.stub.write(QUESTION)
+  await askedTimes(it, 1)
+  await session.stub.write(COMPOSER)
+  await shows(session, 'idle')
+  expect(await questions(it)).toEqual(['unread'])
+  await session.stub.write(QUESTION)
+  expect(await askedTimes(it, 2)).toEqual(['unread', 'acknowledged'])
+})
+
+test('several approvals in a row are several, however short the work between them', async () => {
+  const it = await inboxTheatre()
+  const session = await it.agent()
+  await session.stub.write(WORKING)
+  await shows(session, 'working')
+  await session.stub.write(QUESTION)
+  for (let times = 1; times <= 3; times++) {
+    await askedTimes(it, times)
+    await session.stub.order('submit', [WORKING, 250, QUESTION])
+    await session.call('session.input', { text: '1', force: true })
+  }
+  expect(await askedTimes(it, 4)).toEqual(['unread', 'acknowledged', 'acknowledged', 'acknowledged'])
+})
+
+test('FC-cb0c: a flicker that nobody caused is the same question', async () => {
+  const it = await inboxTheatre()
+  const session = await it.agent()
+  await session.stub.write(WORKING)
+  await shows(session, 'working')
+  await session.stub.write(QUESTION)
+  await askedTimes(it, 1)
+  await session.stub.order('steps', [WORKING, 200, QUESTION, 300, WORKING, 700, QUESTION])
+  await session.stub.order('later', { ms: 3_500, tag: 'over' })
+  await until('the flicker is over', () => session.stub.heard.some((one) => one.tag === 'over'))
+  await shows(session, 'blocked')
+  expect(await questions(it)).toEqual(['unread'])
+})

@@ -3,6 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { manualClock, systemClock } from '../../kernel/index.ts'
+import { processes } from '../../platform/index.ts'
 import { commandEnvironment, runCommand } from '../../plugins/notifications/run-command.ts'
 import { privateRoot } from '../harness/kernel.ts'
 import { runs } from '../harness/processes.ts'
@@ -158,6 +159,7 @@ test('the environment of the command is the listed few', async () => {
     input: 'x'.repeat(1_000_000),
     timeoutMs: 10_000,
     clock: systemClock,
+    processes,
     signal: new AbortController().signal,
   })
   expect(problem).toBe('exited with 3')
@@ -168,6 +170,47 @@ test('the environment of the command is the listed few', async () => {
 
 test('a run that is not to begin does not', async () => {
   const signal = AbortSignal.abort()
-  const run = runCommand({ command: ['/bin/true'], env: {}, input: '', timeoutMs: 1, clock: manualClock(), signal })
+  const run = runCommand({
+    command: ['/bin/true'],
+    env: {},
+    input: '',
+    timeoutMs: 1,
+    clock: manualClock(),
+    processes,
+    signal,
+  })
   expect(await run).toBe('the daemon stops')
+})
+
+test('what a command leaves in its session is ended after a normal exit too', async () => {
+  const pids = join(privateRoot(), 'pids')
+  const problem = await runCommand({
+    command: ['/bin/sh', '-c', 'sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > "$0"; exit 0', pids],
+    env: { PATH: '/usr/bin:/bin' },
+    input: '',
+    timeoutMs: 10_000,
+    clock: systemClock,
+    processes,
+    signal: new AbortController().signal,
+  })
+  expect(problem).toBeUndefined()
+  await until('it is gone', () => !runs(Number(readFileSync(pids, 'utf8'))))
+})
+
+test('an attempt after one that failed, or that a daemon died over, says which it is', async () => {
+  const root = privateRoot()
+  const it = channel(root)
+  it.behave('cat >> "$0.first"; exec sleep 1000')
+  const d = await desk({ root, notify: { command: it.command } })
+  const id = await raise(d)
+  const first = join(root, 'notify.sh.first')
+  await until('it was begun', () => existsSync(first) && readFileSync(first, 'utf8').endsWith('\n'))
+  expect(JSON.parse(readFileSync(first, 'utf8'))).not.toHaveProperty('attempt')
+  // As a daemon that dies now leaves it: the mark is there before the command runs.
+  expect(d.file('notifications.jsonl')).toContain('"attempts":1')
+  await d.stop()
+  it.behave(':')
+  await desk({ root, notify: { command: it.command } })
+  await until('it is told', () => it.told().length === 1)
+  expect(it.told()[0]).toMatchObject({ id, attempt: 2 })
 })

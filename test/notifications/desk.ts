@@ -36,6 +36,9 @@ export function sessionInfo(more: Partial<SessionInfo> = {}): SessionInfo {
   }
 }
 
+/** What tests compare of a settled report. */
+export type Told = Omit<SettledReport, 'id' | 'until'>
+
 export interface DeskOptions {
   readonly root?: string
   readonly sessions?: readonly SessionInfo[]
@@ -48,7 +51,9 @@ export interface DeskOptions {
 export class Desk {
   readonly root: string
   readonly kernel: TestKernel
-  readonly settled: SettledReport[]
+  readonly settled: Told[]
+  /** Of the settled reports. */
+  readonly ids: string[]
   readonly events: WireEvent[]
   readonly service: NotificationService
   readonly sessions: Map<string, SessionInfo>
@@ -60,7 +65,8 @@ export class Desk {
   constructor(it: {
     root: string
     kernel: TestKernel
-    settled: SettledReport[]
+    settled: Told[]
+    ids: string[]
     events: WireEvent[]
     service: NotificationService
     sessions: Map<string, SessionInfo>
@@ -70,6 +76,7 @@ export class Desk {
     this.root = it.root
     this.kernel = it.kernel
     this.settled = it.settled
+    this.ids = it.ids
     this.events = it.events
     this.service = it.service
     this.sessions = it.sessions
@@ -183,7 +190,8 @@ export async function desk(options: DeskOptions = {}): Promise<Desk> {
     removed: inform(new SyncHook<[SessionInfo]>(['session']), 'removed'),
   } as unknown as SessionService['hooks']
   const changed = inform(new SyncHook<[ActivityChange]>(['change']), 'changed')
-  const settled: SettledReport[] = []
+  const settled: Told[] = []
+  const ids: string[] = []
   const events: WireEvent[] = []
   let service: NotificationService | undefined
   const listener: Bootable = definePlugin({
@@ -191,7 +199,10 @@ export async function desk(options: DeskOptions = {}): Promise<Desk> {
     needs: { inbox: Notifications },
     setup({ needs }) {
       service = needs.inbox
-      needs.inbox.hooks.settled.tap('listener', (it) => void settled.push(it))
+      needs.inbox.hooks.settled.tap('listener', ({ sessionId, kind, provider, counts, id }) => {
+        settled.push({ sessionId, kind, provider, counts })
+        ids.push(id)
+      })
       return { methods: {} }
     },
   })
@@ -223,5 +234,15 @@ export async function desk(options: DeskOptions = {}): Promise<Desk> {
       ...(options.env === undefined ? {} : { env: options.env }),
     },
   )
-  return new Desk({ root, kernel, settled, events, service: service as NotificationService, sessions, hooks, changed })
+  return new Desk({
+    root,
+    kernel,
+    settled,
+    ids,
+    events,
+    service: service as NotificationService,
+    sessions,
+    hooks,
+    changed,
+  })
 }

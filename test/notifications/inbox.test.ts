@@ -324,3 +324,31 @@ describe('retention', () => {
     expect((await d.call('policy.set', { policy: { ...bare, providers: {} } })).policy).not.toHaveProperty('providers')
   })
 })
+
+test('a clock before 1970 or after the last time an id can hold: records are created all the same', async () => {
+  const d = await desk()
+  d.kernel.clock.shiftWall(-2_000_000_000_000)
+  const early = await d.hook({ dedupe_key: undefined })
+  expect(early.record.created_at).toBe('1970-01-01T00:00:00.001Z')
+  await d.call('update', { id: early.record.id, status: 'read' })
+  d.kernel.clock.shiftWall(2 ** 49)
+  const { record } = await d.hook({ dedupe_key: undefined, source_id: 'late' })
+  expect((await d.list()).map((it) => it.id)).toEqual([record.id, early.record.id])
+})
+
+test('what nobody sees is no part of a title; the joints of an emoji are', async () => {
+  const d = await desk()
+  const title = async (text: string): Promise<string> =>
+    (await d.hook({ dedupe_key: undefined, source_id: text, title: text })).record.title
+  expect(await title('a\u200bb\u200cc\u200dd\u2060e\ufefff\u{e0041}\u{e007f}g\u00adh\u{e0100}')).toBe('abcdefgh')
+  expect(await title('\u200b\u{e0041}')).toBe('approval required')
+  expect(await title('👩‍💻 and 👩🏽‍🚀 and ❤️‍🔥')).toBe('👩‍💻 and 👩🏽‍🚀 and ❤️‍🔥')
+})
+
+test('a day that does not exist is no time to list from', async () => {
+  const d = await desk()
+  await expect(d.list({ created_after: '2026-02-31T00:00:00Z' })).rejects.toMatchObject({
+    code: 'invalid_notification_timestamp',
+  })
+  expect(await d.list({ created_after: '2024-02-29T00:00:00Z' })).toEqual([])
+})

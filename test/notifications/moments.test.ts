@@ -46,6 +46,28 @@ describe('the window', () => {
     expect([await d.list(), d.settled]).toEqual([[], []])
   })
 
+  test('a policy that is set counts for what is held: from when it came, not before now', async () => {
+    const d = await desk({ sessions: [sessionInfo(), sessionInfo({ id: 's-2' })] })
+    const { policy } = await d.call('policy.get')
+    const set = (secs: number) => d.call('policy.set', { policy: { ...policy, attention_debounce_secs: secs } })
+    await set(4_294_967_295)
+    await d.hook()
+    await d.pass(10_000)
+    await set(12)
+    await d.pass(1_999)
+    expect(d.settled).toEqual([])
+    await d.pass(1)
+    expect(d.settled).toHaveLength(1)
+    await d.hook({ session_id: 's-2', dedupe_key: 'attention:s-2' })
+    await d.pass(5_000)
+    await set(20)
+    await set(20)
+    await d.pass(14_999)
+    expect(d.settled).toHaveLength(1)
+    await d.pass(1)
+    expect(d.settled).toHaveLength(2)
+  })
+
   test('no window at all: at once', async () => {
     const d = await desk()
     const { policy } = await d.call('policy.get')

@@ -83,6 +83,129 @@ test('FC-be3f: a dialog that is still there after a restart is still one item', 
   expect(second.told('notification_created')).toEqual([])
 })
 
+test.each(['read', 'acknowledged', 'archived', 'deleted', 'forgotten', 'no record', 'heard'])(
+  'a question that was told and still stands is not told again by any later daemon: %s',
+  async (how) => {
+    const first = await desk()
+    if (how === 'no record') {
+      const { policy } = await first.call('policy.get')
+      await first.call('policy.set', { policy: { ...policy, enabled: { ...policy.enabled, agent_blocked: false } } })
+    }
+    first.see('blocked')
+    if (how === 'heard') await first.hook()
+    await first.pass(WINDOW_MS)
+    expect(first.settled).toHaveLength(1)
+    const [item] = await first.list()
+    if (how === 'deleted' || how === 'forgotten') await first.call('delete', { id: item.id })
+    else if (how !== 'no record')
+      await first.call('update', { id: item.id, status: how === 'heard' ? 'archived' : how })
+    if (how === 'forgotten') await first.call('retention.prune', { status: 'deleted' })
+    const before = await first.list()
+    await first.stop()
+    for (let time = 0; time < 2; time++) {
+      const later = await desk({ root: first.root })
+      later.see('blocked')
+      await later.pass(WINDOW_MS * 2)
+      later.see(undefined)
+      later.see('blocked')
+      await later.pass(WINDOW_MS * 2)
+      expect([await later.list(), later.settled]).toEqual([before, []])
+      await later.stop()
+    }
+    // Work is its end: the next question is another one, also for the daemon after.
+    const answered = await desk({ root: first.root })
+    answered.see('blocked')
+    answered.see('working')
+    await answered.pass(2_000)
+    await answered.stop()
+    const last = await desk({ root: first.root })
+    last.see('blocked')
+    await last.pass(WINDOW_MS)
+    expect(last.settled).toHaveLength(1)
+  },
+)
+
+test('the mark of a session goes with it', async () => {
+  for (const more of [{ sessions: [] }, { sessions: [sessionInfo({ state: 'stopped' })] }, undefined]) {
+    const first = await desk()
+    const { policy } = await first.call('policy.get')
+    await first.call('policy.set', { policy: { ...policy, enabled: { ...policy.enabled, agent_blocked: false } } })
+    first.see('blocked')
+    await first.pass(WINDOW_MS)
+    expect(first.file('pending.jsonl')).toContain('"kind":"told"')
+    if (more === undefined) first.change({ state: 'stopped' })
+    await first.stop()
+    const second = await desk({ root: first.root, ...more })
+    await second.quiet()
+    await second.stop()
+    const third = await desk({ root: first.root })
+    third.see('blocked')
+    await third.pass(WINDOW_MS)
+    expect(third.settled).toHaveLength(1)
+    await third.stop()
+  }
+})
+
+test('a turn that was told is not told again because its activity was stored late', async () => {
+  const first = await desk()
+  first.see('working')
+  await first.pass(2_000)
+  first.see('idle')
+  await first.pass(WINDOW_MS)
+  expect(first.settled).toHaveLength(1)
+  await first.stop()
+  const second = await desk({ root: first.root, sessions: [sessionInfo({ activity: 'working' })] })
+  second.see('idle')
+  await second.pass(WINDOW_MS)
+  expect(second.settled).toEqual([])
+  second.see('working')
+  await second.quiet()
+  await second.stop()
+  const third = await desk({ root: first.root, sessions: [sessionInfo({ activity: 'working' })] })
+  third.see('idle')
+  await third.pass(WINDOW_MS)
+  expect(third.settled).toHaveLength(1)
+})
+
+test('a daemon that died between telling and recording tells under the same id', async () => {
+  const first = await desk()
+  const { record } = await first.hook()
+  const pending = first.file('pending.jsonl')
+  const inbox = first.file('notifications.jsonl')
+  await first.pass(WINDOW_MS)
+  await first.stop()
+  const directory = join(first.root, 'data/pohunek/notifications')
+  writeFileSync(join(directory, 'pending.jsonl'), pending)
+  writeFileSync(join(directory, 'notifications.jsonl'), inbox)
+  const second = await desk({ root: first.root })
+  await second.pass(WINDOW_MS)
+  expect([first.ids, second.ids]).toEqual([[record.id], [record.id]])
+})
+
+test('a stored line whose id or time is none is set aside', async () => {
+  const first = await desk()
+  const { record } = await first.hook({ dedupe_key: undefined })
+  await first.stop()
+  const directory = join(first.root, 'data/pohunek/notifications')
+  const bad = [
+    { ...record, id: 'zz' },
+    { ...record, id: 'n-81BX5ZZKBKACTAV9WEVGEMMVRZ' },
+    { ...record, id: `${record.id.slice(0, -1)}0`, created_at: 'yesterday' },
+  ]
+  for (const it of bad) {
+    const line = { schema_version: 1, kind: 'notification', key: it.id, record: it }
+    appendFileSync(join(directory, 'notifications.jsonl'), `${JSON.stringify(line)}\n`)
+  }
+  const held = { id: 'n-1', session_id: first.id, moment: 'turn', provider: 'claude', reported: 'turn_completed' }
+  const line = { schema_version: 1, kind: 'held', key: 'n-1', ...held, counts: true }
+  appendFileSync(join(directory, 'pending.jsonl'), `${JSON.stringify(line)}\n`)
+  const second = await desk({ root: first.root })
+  await second.pass(WINDOW_MS)
+  expect([await second.list(), second.settled]).toEqual([[record], []])
+  expect(readFileSync(join(directory, 'notifications.jsonl.quarantine'), 'utf8')).toContain('"zz"')
+  expect(readFileSync(join(directory, 'pending.jsonl.quarantine'), 'utf8')).toContain('"n-1"')
+})
+
 test('a dialog seen again while its report is held is still one item', async () => {
   const first = await desk()
   first.see('blocked')

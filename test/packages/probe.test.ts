@@ -93,6 +93,28 @@ test('a probe has its own directories and nothing of the daemon but PATH; they a
   expect(readdirSync(probes)).toEqual([])
 })
 
+test('a program that replaces itself while it is asked is asked once more; what it became is what counts', async () => {
+  const { it, stubs } = await agentStation()
+  const become = (version: string): string => {
+    const other = stubs.put('other', version)
+    return `${say(VERSION_LINES.claude)}; cp ${other} ${other}.new; mv ${other}.new "$0"`
+  }
+  const path = stubs.put('claude', become(say('9.9.9 (Claude Code)')))
+  const error = await refused(it.create({ agent: 'claude' }))
+  expect([error.code, error.body.msg]).toEqual([
+    'agent_runtime_unsupported',
+    expect.stringMatching(/is release 9\.9\.9;/) as string,
+  ])
+  stubs.put('claude', become(say('2.1.301 (Claude Code)')))
+  const info = await it.create({ agent: 'claude' })
+  await new Session(it, info).untilScreen(/argv \d:/)
+  // One that does so each time is never what was asked.
+  stubs.put('claude', `${say(VERSION_LINES.claude)}; cp "$0" "$0.new"; mv "$0.new" "$0"`)
+  const restless = await refused(it.create({ agent: 'claude' }))
+  expect(restless.code).toBe('agent_runtime_unsupported')
+  expect(restless.body.msg).toContain(`${path} became another file while it was asked for its release`)
+})
+
 test('side by side the same program is asked once', async () => {
   const { it, stubs } = await agentStation()
   stubs.put('claude', `sleep 0.3\n${say(VERSION_LINES.claude)}`)

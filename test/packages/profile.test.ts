@@ -203,6 +203,26 @@ test('a base that is not served is told as such', () => {
   expect(refusal(() => resolvePlan(empty('gone'), it)).code).toBe('runtime_not_installed')
 })
 
+test('a manifest that is not UTF-8 is refused, not read with letters replaced', () => {
+  const it = host()
+  it.put('mine', 'base = "claude"\nmanifest = "m"\n')
+  const file = it.put('manifests/m', '')
+  for (const bytes of [
+    [0x23, 0x20, 0xff],
+    [0x23, 0xc3],
+    [0x23, 0xed, 0xa0, 0x80],
+  ]) {
+    writeFileSync(file, Buffer.from(bytes))
+    const fault = refusal(() => resolvePlan(empty('mine'), it))
+    expect(fault).toMatchObject({
+      code: 'invalid_profile',
+      message: `profile ${join(it.directory, 'mine.toml')}, manifest: ${file}: is not UTF-8 text`,
+    })
+  }
+  writeFileSync(file, Buffer.from('# ❯\n'))
+  expect(runtimeService(official, it.directory).manifestOf('mine', 'claude')?.text).toBe('# ❯\n')
+})
+
 test('a manifest is read again when it, or what the profile names, is another', () => {
   const it = host()
   const runtimes = runtimeService(official, it.directory)

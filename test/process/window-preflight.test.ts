@@ -8,6 +8,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
@@ -224,6 +225,73 @@ test('a worker no record names is listed; with records that cannot be read it is
       },
     ],
   ])
+})
+
+test.each<[string, Buffer]>([
+  ['has no line at all', Buffer.alloc(5_000, 0xff)],
+  ['is empty', Buffer.alloc(0)],
+  ['has only a torn line', Buffer.from('{"schema_version":9,"kind":"ses')],
+])('a store that %s is refused while workers or journals tell of sessions', async (_, bytes) => {
+  const w = await world({ end: 'kill' })
+  const session = await w.child(['lines_in'])
+  await session.untilScreen('ready')
+  const worker = session.worker()
+  await w.daemon.kill()
+  writeFileSync(storeOf(w), bytes)
+  const before = await quiet(w)
+  const risky = await report(w)
+  expect(traces(w)).toEqual(before)
+  expect(risky.code).toBe(1)
+  expect(risky.report.store).toMatchObject({
+    state: 'refused',
+    records: 0,
+    error_code: 'service_upgrade_records_lost',
+    error: expect.stringContaining(storeOf(w)) as string,
+  })
+  expect(risky.report.sessions).toMatchObject([
+    { session_id: session.id, verdict: 'would_not_be_adopted', code: 'worker_without_session_record' },
+  ])
+  expect(risky.stderr).toMatch(/not one complete line.*\n {2}→ restore \S*metadata\.jsonl from a backup/)
+  expect((await preflight(w)).stdout).toContain('store        refused: service_upgrade_records_lost\n')
+  // The worker's end leaves a journal, which still tells that there was a session.
+  process.kill(worker.pid, 'SIGKILL')
+  await until('worker and program are gone', () => !runs(worker.pid) && !runs(session.pid))
+  const gone = await report(w)
+  expect([gone.code, gone.report.store.error_code, gone.report.sessions]).toEqual([
+    1,
+    'service_upgrade_records_lost',
+    [],
+  ])
+})
+
+test('a store that is new, beside spares, is no reason to stay', async () => {
+  const w = await anyWorld({ end: 'kill' })
+  const workers = join(w.roots.state, 'pohunek/workers')
+  await until(
+    'a spare wrote its journal',
+    () => existsSync(workers) && readdirSync(workers).some((it) => readdirSync(join(workers, it)).length > 0),
+  )
+  expect(await report(w)).toMatchObject({ code: 0, report: { store: { state: 'up_to_date', records: 0 } } })
+})
+
+test('a file where the journals of workers should be is reported with the way out', async () => {
+  const w = await world({ end: 'kill' })
+  const session = await w.child(['lines_in'])
+  await session.untilScreen('ready')
+  await w.daemon.kill()
+  const workers = join(w.roots.state, 'pohunek/workers')
+  renameSync(workers, join(w.roots.work, 'workers'))
+  writeFileSync(workers, 'x')
+  const { code, stderr, report: told } = await report(w)
+  rmSync(workers)
+  renameSync(join(w.roots.work, 'workers'), workers)
+  expect(code).toBe(1)
+  expect(told.sessions).toMatchObject([
+    { session_id: session.id, verdict: 'would_not_be_adopted', code: 'worker_identity_unverified' },
+  ])
+  expect(stderr).toMatch(
+    new RegExp(`^pohunekd: ${workers} cannot be read: ENOTDIR.*\n {2}→ move what is at ${workers} away`),
+  )
 })
 
 test('a session of a runtime this daemon does not serve would lose its recovery, live or stopped', async () => {

@@ -22,6 +22,8 @@ interface Made {
 interface Place {
   readonly w: World
   readonly repo: Repository
+  /** Profile whose program runs until it is stopped. */
+  readonly agent: string
   /** A session in a tree of its own, on a branch of that name, whose program runs until it is stopped. */
   make(branch: string): Promise<Made>
   /** The same, and its program has ended. */
@@ -36,14 +38,15 @@ async function place(): Promise<Place> {
   const repo = repositoryAt(join(w.roots.work, 'repo'))
   repo.write('.gitignore', 'build/\n')
   repo.commit('ignoring')
-  const cat = w.profile('/bin/cat', [])
+  const agent = w.profile('/bin/cat', [])
   const make = async (branch: string): Promise<Made> => {
-    const made = await w.call('session.new', { agent: cat, cols: 80, rows: 24, repo: repo.path, branch })
+    const made = await w.call('session.new', { agent, cols: 80, rows: 24, repo: repo.path, branch })
     return { id: made.id, path: made.worktree_path }
   }
   return {
     w,
     repo,
+    agent,
     make,
     over: async (branch) => {
       const made = await make(branch)
@@ -117,6 +120,10 @@ test('FC-3d64, FC-b67f, FC-8e93: a sweep takes no tree with work in it, and says
   expect(git(adrift.path, 'rev-parse', 'HEAD')).toBe(commit)
   expect(repo.branches()).toEqual(['adrift', 'ahead', 'broken', 'built', 'clean', 'edited', 'fresh', 'main'])
   expect(repo.rescues()).toEqual([])
+  // Logs, journals, sockets and the temporary directory went as well.
+  const files = (['runtime', 'state', 'cache'] as const).flatMap((root) => w.files(root))
+  expect(files.filter((it) => it.includes(clean.id) || it.includes(built.id))).toEqual([])
+  expect(files.some((it) => it.includes(edited.id))).toBe(true)
   // An operator's own removal is not subject to holds.
   expect(await w.call('session.remove', edited.id)).toMatchObject({ removed: true, worktrees_removed: 1 })
   expect(repo.rescues()).toHaveLength(1)
@@ -138,7 +145,7 @@ test('FC-454d: liveness beats age, and a tree that somebody locked stays', LONG,
 })
 
 test('FC-454d: sweeps, creations and removals at the same moment do not meet', LONG, async () => {
-  const { w, repo, make, over, years, sweep } = await place()
+  const { w, repo, agent, make, over, years, sweep } = await place()
   const old: Made[] = []
   for (let at = 0; at < 6; at++) old.push(await over(`old-${at}`))
   await years()
@@ -159,10 +166,10 @@ test('FC-454d: sweeps, creations and removals at the same moment do not meet', L
     Promise.all([old[5], old[2]].map((it) => removal((it as Made).id))),
     make('new-0'),
     one(3)
-      .call('session.new', { agent: 'p1', cols: 80, rows: 24, repo: repo.path, branch: 'new-1' }, options)
+      .call('session.new', { agent, cols: 80, rows: 24, repo: repo.path, branch: 'new-1' }, options)
       .then((it: Answer): Made => ({ id: it.id, path: it.worktree_path })),
     one(4)
-      .call('session.new', { agent: 'p1', cols: 80, rows: 24, repo: repo.path, branch: 'new-2' }, options)
+      .call('session.new', { agent, cols: 80, rows: 24, repo: repo.path, branch: 'new-2' }, options)
       .then((it: Answer): Made => ({ id: it.id, path: it.worktree_path })),
   ])
   const swept = [first, second] as Answer[]
@@ -318,6 +325,12 @@ test('session retention sweep: its exit code tells a partial failure, and holds 
   for (const args of [[], ['--dry-run', '--apply'], ['--apply', '--limit', 'x'], ['--apply', '--limit', '0']])
     expect((await sweep(...args)).code).toBe(2)
   expect((await sweep('--apply')).code).toBe(0)
+  // A policy that is set in part keeps the rest.
+  expect((await w.cli(['session', 'policy', 'set', '--max-removals-per-sweep', '7', '--enabled'])).code).toBe(0)
+  expect((await w.cli(['session', 'policy', 'set', '--disabled'])).code).toBe(0)
+  const policy = JSON.parse((await w.cli(['session', 'policy', 'get', '--json'])).stdout)
+  expect(policy.ok.retention).toMatchObject({ enabled: false, max_removals_per_sweep: 7, terminal_ttl_secs: 2_592_000 })
+  expect((await w.cli(['session', 'policy', 'set', '--terminal-ttl-secs', '60'])).code).not.toBe(0)
   const dirty = await over('dirty')
   write(dirty.path, 'new.c', 'work\n')
   await over('clean')

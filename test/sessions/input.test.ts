@@ -78,6 +78,90 @@ describe('FC-30b8: a terminal in line mode', () => {
   })
 })
 
+describe('a paste that the program stopped reading', () => {
+  test('is closed before anything else is written', async () => {
+    const it = await theatre({ input: { writeStallTimeoutMs: 1_000 } })
+    const session = await it.agent(undefined, undefined, ['[input_rules]', 'bracketed_paste = true'])
+    const { stub } = session
+    await stub.write(PASTE_ON, COMPOSER)
+    await session.untilScreen('an answer')
+    process.kill(session.pid, 'SIGSTOP')
+    const no = await refused(session.call('session.input', { text: 'A'.repeat(60_000) }))
+    process.kill(session.pid, 'SIGCONT')
+    expect(no.code).toBe('session_input_stalled')
+    expect(no.body.msg).toMatch(/part of the text may stand/)
+    await session.call('session.input', { text: 'next' })
+    await until('it arrived', () => stub.typed.endsWith('\r'))
+    expect(stub.typed).toMatch(/^\x1b\[200~A+\x1b\[201~\x1b\[200~next\x1b\[201~\r$/)
+    await session.call('session.input', { text: 'last' })
+    await until('it arrived', () => stub.typed.endsWith('last\x1b[201~\r'))
+    expect(stub.typed.match(/\x1b\[201~/g)).toHaveLength(3)
+  })
+
+  test('is left to a program that takes none any more', async () => {
+    const it = await theatre({ input: { writeStallTimeoutMs: 1_000 } })
+    const session = await it.agent(undefined, undefined, ['[input_rules]', 'bracketed_paste = true'])
+    const { stub } = session
+    await stub.write(PASTE_ON, COMPOSER)
+    await session.untilScreen('an answer')
+    process.kill(session.pid, 'SIGSTOP')
+    await refused(session.call('session.input', { text: 'A'.repeat(60_000) }))
+    process.kill(session.pid, 'SIGCONT')
+    await stub.write('\x1b[?2004l')
+    await session.call('session.input', { text: 'next' })
+    await until('it arrived', () => stub.typed.endsWith('\r'))
+    expect(stub.typed).toMatch(/^\x1b\[200~A+next\r$/)
+  })
+})
+
+describe('a worker that does not answer', () => {
+  test('costs a caller its own deadline at most, and others a bounded time; nothing is written later', async () => {
+    const it = await theatre({ input_rules: 'composer = "required"' })
+    const session = await it.agent()
+    await session.stub.write(COMPOSER)
+    await shows(session, 'idle')
+    const worker = session.worker().pid
+    process.kill(worker, 'SIGSTOP')
+    try {
+      const from = performance.now()
+      const waiting = refused(session.call('session.input', { text: 'A', wait: { timeout_ms: 500 } })).then((no) => ({
+        code: no.code,
+        ms: performance.now() - from,
+      }))
+      const wire = it.station.keep(await it.station.connect())
+      const plain = refused(wire.call('session.input', { session_id: session.id, text: 'B' }, { deadlineMs: 60_000 }))
+      const { code, ms } = await waiting
+      expect(code).toBe('session_input_timeout')
+      expect(ms).toBeLessThan(2_500)
+      expect((await plain).code).toBe('session_runtime_reconnecting')
+    } finally {
+      process.kill(worker, 'SIGCONT')
+    }
+    await until('it is looked at again', async () => (await session.info()).activity === 'idle')
+    await session.call('session.input', { text: 'C' })
+    await until('it arrived', () => session.stub.typed.endsWith('\r'))
+    expect(session.stub.typed).toBe('C\r')
+  })
+})
+
+describe('the first prompt', () => {
+  test('whose key would answer a question takes its session back', async () => {
+    const it = await theatre({ input_rules: 'composer = "required"\nready = "screen_idle"' })
+    const creating = refused(
+      it.agent(undefined, undefined, ['[input_rules]', 'submit_delay_ms = 400'], 'stub', {
+        input: 'first',
+        accept_startup_grace: true,
+      }),
+    )
+    const stub = await until('the agent runs', () => it.arrived[0])
+    await stub.write(COMPOSER)
+    await until('the text arrived', () => stub.typed === 'first', { pollMs: 1 })
+    await stub.write(QUESTION)
+    expect((await creating).code).toBe('session_input_not_ready')
+    expect(stub.typed).toBe('first')
+  })
+})
+
 describe('waited input', () => {
   test('of a runtime that pauses before Enter is refused before a byte', async () => {
     const it = await theatre()

@@ -1,4 +1,5 @@
 /** Sessions, detection and notifications as doubles: waits sees only their doors, so a test can play any order of facts. */
+import { randomUUID } from 'node:crypto'
 import { AsyncSeriesHook, AsyncSeriesWaterfallHook, SyncHook } from 'tapable'
 import type { Fake } from '../../kernel/index.ts'
 import { Detection, type ActivityChange, type DetectionService } from '../../plugins/detection/api.ts'
@@ -49,7 +50,7 @@ export class Double {
       created_at: new Date(START).toISOString(),
       updated_at: new Date(START).toISOString(),
     })
-    this.progress.set(id, { outputOffset: 0, watermark: 0, outputAtMs: undefined })
+    this.progress.set(id, { outputOffset: 0, watermark: 0, outputAtMs: undefined, outputAtMonotonicMs: undefined })
     this.#counted.set(id, { waiters: 0 } as Session)
   }
 
@@ -86,18 +87,29 @@ export class Double {
     this.activityChanged.call({ sessionId: id, now, before, fresh: before !== activity })
   }
 
-  print(id: string, bytes: number, atMs: number): void {
+  print(id: string, bytes: number, atMs: number, atMonotonicMs = atMs): void {
     const { outputOffset } = this.progress.get(id) as Progress
     this.progress.set(id, {
       outputOffset: outputOffset + bytes,
       watermark: outputOffset + bytes,
       outputAtMs: atMs,
+      outputAtMonotonicMs: atMonotonicMs,
     })
     for (const changed of [...(this.#watchers.get(id) ?? [])]) changed()
   }
 
-  report(sessionId: string, kind: SettledReport['kind'], counts = true): void {
-    this.settled.call({ sessionId, kind, provider: 'pohunek', counts })
+  /** Resolves when whoever stores it has. */
+  async report(sessionId: string, kind: SettledReport['kind'], counts = true, id?: string): Promise<void> {
+    const stored: Promise<unknown>[] = []
+    this.settled.call({
+      id: id ?? randomUUID(),
+      sessionId,
+      kind,
+      provider: 'pohunek',
+      counts,
+      until: (work) => void stored.push(work),
+    })
+    await Promise.all(stored)
   }
 
   /** Calls that watch a session now. */

@@ -6,6 +6,7 @@ import waits from '../../plugins/waits/plugin.ts'
 import { cursorText, parseCursor } from '../../plugins/waits/cursor.ts'
 import { RETAINED } from '../../plugins/waits/journal.ts'
 import { privateRoot, testKernel, type TestKernelOptions } from '../harness/kernel.ts'
+import { fakeDisk } from '../notifications/full-disk.ts'
 import { Double } from './double.ts'
 
 interface Turn {
@@ -38,11 +39,11 @@ test('an event wakes the wait; the next one behind its cursor is not missed', as
   const { double, wait } = await turns()
   const first = wait()
   await settle()
-  double.report('s-1', 'turn_completed')
+  void double.report('s-1', 'turn_completed')
   const one = await first
   expect(one).toMatchObject({ reason: 'event', event: { session_id: 's-1', kind: 'turn_completed' } })
-  double.report('s-1', 'agent_blocked')
-  double.report('s-1', 'approval_required')
+  void double.report('s-1', 'agent_blocked')
+  void double.report('s-1', 'approval_required')
   const two = await wait({ after: one.cursor })
   expect(two).toMatchObject({ event: { kind: 'agent_blocked' } })
   expect(await wait({ after: two.cursor })).toMatchObject({ event: { kind: 'approval_required' } })
@@ -53,12 +54,12 @@ test('an event wakes the wait; the next one behind its cursor is not missed', as
 
 test('without a cursor only what comes after the call counts; other sessions and kinds do not', async () => {
   const { double, wait, here, clock } = await turns()
-  double.report('s-1', 'turn_completed')
+  void double.report('s-1', 'turn_completed')
   await here()
   const answer = wait({ kinds: ['exited', 'agent_blocked'] })
   await settle()
-  double.report('s-2', 'agent_blocked')
-  double.report('s-1', 'turn_completed')
+  void double.report('s-2', 'agent_blocked')
+  void double.report('s-1', 'turn_completed')
   await settle()
   clock.advance(1_000)
   expect(await answer).toMatchObject({ reason: 'timeout' })
@@ -69,9 +70,9 @@ test('a turn_completed of an agent that works again is dropped, and so is a repo
   const answer = wait()
   await settle()
   double.act('s-1', 'working')
-  double.report('s-1', 'turn_completed')
-  double.report('s-1', 'agent_blocked', false)
-  double.report('s-gone', 'agent_blocked')
+  void double.report('s-1', 'turn_completed')
+  void double.report('s-1', 'agent_blocked', false)
+  void double.report('s-gone', 'agent_blocked')
   await settle()
   clock.advance(1_000)
   expect(await answer).toMatchObject({ reason: 'timeout', targets: [{ activity: 'working' }] })
@@ -97,7 +98,7 @@ test('targets tell state, activity, output since the cursor and the start of the
   const cursor = await here()
   clock.advance(1_000)
   double.act('s-1', 'working')
-  double.print('s-1', 3, clock.now())
+  double.print('s-1', 3, clock.now(), clock.monotonic())
   const answer = wait({ session_ids: ['s-1', 's-2', 's-1'], after: cursor, timeout_ms: 10 })
   await settle()
   clock.advance(10)
@@ -115,11 +116,90 @@ test('targets tell state, activity, output since the cursor and the start of the
   ])
 })
 
+test('a clock that is set moves nothing: output behind the cursor is output behind the cursor', async () => {
+  const { double, wait, here, clock } = await turns()
+  const advanced = async (after: string): Promise<unknown> => {
+    const answer = wait({ after, timeout_ms: 1 })
+    await settle()
+    clock.advance(1)
+    return (await answer).targets[0]?.['output_advanced']
+  }
+  const cursor = await here()
+  clock.shiftWall(-86_400_000)
+  clock.advance(10)
+  expect(await advanced(cursor)).toBe(false)
+  double.print('s-1', 3, clock.now(), clock.monotonic())
+  expect(await advanced(cursor)).toBe(true)
+  clock.advance(10)
+  const later = await here()
+  clock.shiftWall(2 * 86_400_000)
+  expect(await advanced(later)).toBe(false)
+  // A cursor of a boot that lasted longer than this one.
+  const { journal, seq } = parseCursor(later) ?? never()
+  expect(await advanced(cursorText({ journal, seq, atMs: clock.monotonic() + 1e9 }))).toBe(true)
+  clock.shiftWall(-1_800_000_000_000)
+  double.act('s-1', 'working')
+  expect(await advanced(await here())).toBe(false)
+})
+
+test('a report told again by the next daemon is one event', async () => {
+  const root = privateRoot()
+  const before = await turns(new Double(), { root })
+  const cursor = await before.here()
+  await before.double.report('s-1', 'agent_blocked', true, 'n-1')
+  await before.double.report('s-1', 'agent_blocked', true, 'n-1')
+  const one = await before.wait({ after: cursor })
+  await before.running[Symbol.asyncDispose]()
+  const after = await turns(new Double(), { root })
+  await after.double.report('s-1', 'agent_blocked', true, 'n-1')
+  await after.double.report('s-1', 'turn_completed', true, 'n-2')
+  const two = await after.wait({ after: one.cursor })
+  expect(two).toMatchObject({ event: { kind: 'turn_completed' } })
+  expect(readFileSync(after.file, 'utf8').match(/"event"/g)).toHaveLength(2)
+})
+
+test('a full disk: events are told at once and stored once there is room', async () => {
+  const disk = fakeDisk()
+  const root = privateRoot()
+  const before = await turns(new Double(), { root, allowErrors: true })
+  const cursor = await before.here()
+  disk.full = true
+  const answer = before.wait()
+  await settle()
+  await before.double.report('s-1', 'agent_blocked')
+  expect(await answer).toMatchObject({ event: { kind: 'agent_blocked' } })
+  disk.full = false
+  before.clock.advance(5_000)
+  await settle()
+  await before.running[Symbol.asyncDispose]()
+  const after = await turns(new Double(), { root })
+  expect(await after.wait({ after: cursor })).toMatchObject({ event: { kind: 'agent_blocked' } })
+})
+
+test('a cursor behind an event that was never stored means nothing to the next daemon', async () => {
+  const disk = fakeDisk()
+  const root = privateRoot()
+  const before = await turns(new Double(), { root, allowErrors: true })
+  const cursor = await before.here()
+  disk.full = true
+  await before.double.report('s-1', 'agent_blocked')
+  const lost = await before.wait({ after: cursor })
+  expect(lost).toMatchObject({ event: { kind: 'agent_blocked' } })
+  void before.double.report('s-1', 'turn_completed')
+  expect(await before.wait({ after: lost.cursor })).toMatchObject({ event: { kind: 'turn_completed' } })
+  await before.running[Symbol.asyncDispose]()
+  disk.full = false
+  const after = await turns(new Double(), { root })
+  await after.double.report('s-1', 'agent_blocked')
+  expect(await after.wait({ after: lost.cursor })).toMatchObject({ reason: 'cursor_reset' })
+  expect(await after.wait({ after: cursor })).toMatchObject({ event: { kind: 'agent_blocked' } })
+})
+
 test('a cursor means the same after a restart, and events between two waits are not lost', async () => {
   const root = privateRoot()
   const before = await turns(new Double(), { root })
   const cursor = await before.here()
-  before.double.report('s-1', 'turn_completed')
+  void before.double.report('s-1', 'turn_completed')
   await settle()
   await before.running[Symbol.asyncDispose]()
   const after = await turns(new Double(), { root })
@@ -127,7 +207,7 @@ test('a cursor means the same after a restart, and events between two waits are 
   expect(event).toMatchObject({ reason: 'event', event: { kind: 'turn_completed' } })
   const next = after.wait({ after: event.cursor })
   await settle()
-  after.double.report('s-1', 'agent_blocked')
+  void after.double.report('s-1', 'agent_blocked')
   expect(await next).toMatchObject({ event: { kind: 'agent_blocked' } })
 })
 
@@ -157,16 +237,16 @@ test.each([
   const { double, wait, here } = await turns()
   const reset = await wait({ after: spoil(await here()) })
   expect(reset).toMatchObject({ reason: 'cursor_reset' })
-  double.report('s-1', 'turn_completed')
+  void double.report('s-1', 'turn_completed')
   expect(await wait({ after: reset.cursor })).toMatchObject({ reason: 'event' })
 })
 
 test(`more than ${RETAINED} events: an old cursor is reset, a newer one goes on`, { timeout: 30_000 }, async () => {
   const { double, wait, here, file } = await turns()
   const old = await here()
-  for (let at = 0; at < RETAINED + 600; at++) double.report('s-2', 'agent_blocked')
+  for (let at = 0; at < RETAINED + 600; at++) void double.report('s-2', 'agent_blocked')
   const recent = await waitFor(here, RETAINED + 600)
-  double.report('s-1', 'turn_completed')
+  void double.report('s-1', 'turn_completed')
   expect(await wait({ after: recent })).toMatchObject({ reason: 'event', event: { kind: 'turn_completed' } })
   expect(await wait({ after: old })).toMatchObject({ reason: 'cursor_reset' })
   expect(readFileSync(file, 'utf8').split('\n').length).toBeLessThan(2 * RETAINED)
@@ -176,7 +256,7 @@ test('a torn or damaged journal costs the damaged lines only', async () => {
   const root = privateRoot()
   const before = await turns(new Double(), { root })
   const cursor = await before.here()
-  before.double.report('s-1', 'turn_completed')
+  void before.double.report('s-1', 'turn_completed')
   await settle()
   await before.running[Symbol.asyncDispose]()
   appendFileSync(before.file, '{"schema_version":1,"kind":"turn","key":"2","seq":"x"}\n{"schema_ver')
@@ -201,7 +281,7 @@ test('100 waits hear of one event, 128 are the most', async () => {
   const all = Array.from({ length: 128 }, () => wait())
   await settle()
   await expect(wait()).rejects.toMatchObject({ code: 'session_waiter_limit_reached' })
-  double.report('s-1', 'turn_completed')
+  void double.report('s-1', 'turn_completed')
   const cursors = new Set((await Promise.all(all)).map((it) => it.event?.at))
   expect(cursors.size).toBe(1)
 })

@@ -79,6 +79,8 @@ test.each([
   ['bad_request', { after_output_offset: '1' }, 'need runtime'],
   ['bad_request', { states: ['done'], timeout_ms: 0 }, 'timeout_ms'],
   ['bad_request', { states: ['gone'] }, 'states'],
+  ['bad_request', { after_updated_at: '2026-02-31T00:00:00Z' }, 'after_updated_at'],
+  ['bad_request', { after_updated_at: '2025-02-29T00:00:00+02:00' }, 'after_updated_at'],
   ['session_wait_limit_exceeded', { states: ['done'], timeout_ms: 8_001 }, '8000'],
   ['session_runtime_changed', { states: ['done'], runtime: { ...RUNTIME, runtime_generation: '9' } }, 's-1'],
   ['session_not_found', { session_id: 's-none', states: ['done'] }, 's-none'],

@@ -146,12 +146,20 @@ test('a session that is over keeps its last branch, and is not looked at by a st
   const { id } = await s.create({ cwd: repo.path })
   await shows(s, id, { branch: 'main' })
   await s.call('session.stop', id)
-  repo.git('switch', '--quiet', '--create', 'later')
   const witness = await s.create({ cwd: repo.path })
+  await shows(s, witness.id, { branch: 'main', project_label: 'repo' })
+  // The look that the end of a session causes is over once those behind it are.
+  for (const branch of ['one', 'two']) {
+    repo.git('switch', '--quiet', '--create', branch)
+    await shows(s, witness.id, { branch })
+  }
+  const { branch } = await s.call('session.inspect', id)
+  repo.git('switch', '--quiet', '--create', 'later')
   await shows(s, witness.id, { branch: 'later' })
   await s.restart()
   await shows(s, witness.id, { branch: 'later' })
-  expect(await s.call('session.inspect', id)).toMatchObject({ branch: 'main', state: 'stopped' })
+  expect(await s.call('session.inspect', id)).toMatchObject({ branch, state: 'stopped' })
+  expect(branch).not.toBe('later')
 })
 
 /** A git that waits until a file is there; every call is noted. */

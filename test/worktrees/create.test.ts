@@ -3,6 +3,7 @@ import { basename, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { delay, systemClock } from '../../kernel/clock.ts'
 import { refused } from '../harness/session.ts'
+import { until } from '../harness/wait.ts'
 import type { Station } from '../sessions/station.ts'
 import { branchOff, git, grove, read, repositoryAt, Repository, write } from './repository.ts'
 
@@ -308,6 +309,26 @@ test('a repository of somebody else is refused with what git says', async () => 
   chownSync(repo.path, 12_345, 12_345)
   const error = await refused(branchOff(s, repo, 'b'))
   expect([error.code, /ownership/.test(error.body.msg)]).toEqual(['not_a_git_repo', true])
+  expect(error.body.msg).not.toContain('\n')
   chownSync(join(repo.path, '.git'), 0, 0)
   chownSync(repo.path, 0, 0)
+})
+
+test('a tree that is being made is nobody else to take', { timeout: 60_000 }, async () => {
+  const { s, repo } = await grove()
+  const gate = join(s.roots.work, 'gate')
+  repo.write('.pohunek/setup', `while ! [ -e '${gate}' ]; do sleep 0.05; done\n`)
+  const wire = await s.connect()
+  const params = { agent: 'shell', cols: 80, rows: 24, repo: repo.path, branch: 'slow' }
+  const creating = wire.call('session.new', params, { deadlineMs: 60_000 })
+  const path = await until('it is being made', async () => {
+    const [it] = await s.call('worktree.list')
+    return it?.state === 'making' && existsSync(it.path) ? (it.path as string) : undefined
+  })
+  expect((await refused(s.call('worktree.remove', { path, force: true }))).code).toBe('worktree_in_use')
+  const { skipped_worktrees } = await s.call('project.remove', { reference: 'repo', prune_worktrees: true })
+  expect(skipped_worktrees).toEqual([path])
+  writeFileSync(gate, '')
+  expect((await creating).worktree_path).toBe(path)
+  expect(read(path, 'read.me')).toBe('first\n')
 })

@@ -141,3 +141,25 @@ test('a project is pruned of trees nobody works in and that hold nothing', { tim
   expect([...result.skipped_worktrees].sort()).toEqual([live.worktree_path, dirty.worktree_path].sort())
   expect([clean, dirty, live, other].map((it) => existsSync(it.worktree_path))).toEqual([false, true, true, true])
 })
+
+test('a half-made tree whose session was never recorded is undone by the next start', { timeout: 60_000 }, async () => {
+  const { s, repo } = await grove()
+  const info = await branchOff(s, repo, 'half')
+  await s.drop()
+  const file = join(s.roots.data, 'pohunek/metadata.jsonl')
+  const lines = readFileSync(file, 'utf8').split('\n')
+  writeFileSync(
+    file,
+    lines
+      .map((it) => it.replaceAll('"state":"made"', '"state":"making"'))
+      .filter((it) => !it.includes('"info"'))
+      .join('\n'),
+  )
+  await s.start()
+  await until('it is undone', async () => (await s.call('worktree.list')).length === 0)
+  expect([repo.branches(), repo.trees(), existsSync(info.worktree_path)]).toEqual([['main'], [repo.path], false])
+  // Its worker is none of this: with the record back it can be taken down.
+  await s.drop()
+  writeFileSync(file, lines.join('\n'))
+  await s.start()
+})

@@ -1,6 +1,6 @@
 /** Facts about repositories and their trees. Every value is asked for alone or NUL-separated: paths may hold line feeds. */
 import { realpathSync } from 'node:fs'
-import { Git, GIT_DETECT_MS, GitFailure, type GitCall } from './run.ts'
+import { Git, GIT_DETECT_MS, GitFailure, oneLine, type GitCall } from './run.ts'
 
 export interface Repository {
   /** Canonical; what a main checkout and all its linked trees have in common. */
@@ -17,7 +17,7 @@ export interface Repository {
 export type Found =
   | { readonly kind: 'repository'; readonly repository: Repository }
   | { readonly kind: 'none' }
-  /** There is one, and git refuses to look at it: it belongs to somebody else, or is damaged. */
+  /** There is one, and git refuses to look at it: it belongs to somebody else, or is damaged. `said` is one line. */
   | { readonly kind: 'refused'; readonly said: string }
 
 /** The repository `directory` lies in. Throws GitFailure where git cannot be run or does not answer in time. */
@@ -51,7 +51,7 @@ export async function findRepository(git: Git, directory: string, signal?: Abort
     }
     if (failure.how !== 'exit') throw failure
     if (/not a git repository|cannot change to/i.test(failure.said)) return { kind: 'none' }
-    return { kind: 'refused', said: failure.said }
+    return { kind: 'refused', said: oneLine(failure.said) }
   }
 }
 

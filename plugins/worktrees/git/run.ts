@@ -20,7 +20,26 @@ const TERM_GRACE_MS = 1_000
 const DRAIN_MS = 500
 
 /** What git is given of the daemon's environment; the rest would be configuration of whoever started the daemon. */
-const PASSED = ['PATH', 'HOME', 'XDG_CONFIG_HOME', 'SSH_AUTH_SOCK', 'LANG', 'TMPDIR', 'USER', 'LOGNAME'] as const
+const PASSED = [
+  'PATH',
+  'HOME',
+  'XDG_CONFIG_HOME',
+  'SSH_AUTH_SOCK',
+  'LANG',
+  'TMPDIR',
+  'USER',
+  'LOGNAME',
+  // How a remote is reached.
+  'http_proxy',
+  'https_proxy',
+  'HTTPS_PROXY',
+  'all_proxy',
+  'ALL_PROXY',
+  'no_proxy',
+  'NO_PROXY',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+] as const
 const FIXED: Readonly<Record<string, string>> = {
   // No question can be answered here, and no pager or editor is wanted. How ssh is called stays the repository's choice:
   // without a terminal of its own it cannot ask either.
@@ -200,7 +219,8 @@ export class Git {
 export const unexpected = (failure: GitFailure): Error =>
   coreFaults.io_error({ what: 'git', problem: failure.message }, failure)
 
-const oneLine = (text: string): string =>
+/** Pure. Several lines as one. */
+export const oneLine = (text: string): string =>
   text
     .split('\n')
     .map((it) => it.trim())

@@ -7,10 +7,10 @@ import { branchOf, listTrees } from '../git/repository.ts'
 import { GitFailure, type Git } from '../git/run.ts'
 import type { ProjectDoor } from '../projects-door.ts'
 import { listRescues, RESCUE_REFS, type RescueEntry } from '../rescue.ts'
-import type { Trees } from '../trees.ts'
+import type { Lookup } from '../lookup.ts'
 
 /** Rescue refs of every repository that is known, by a project or by a tree. */
-async function allRescues(git: Git, projects: ProjectDoor, trees: Trees): Promise<RescueEntry[]> {
+async function allRescues(git: Git, projects: ProjectDoor, trees: Lookup): Promise<RescueEntry[]> {
   const known = new Map<string, string>()
   for (const it of projects.repositories()) known.set(it.commonDir, it.repoRoot)
   for (const it of trees.list()) known.set(it.common_dir, it.repo)
@@ -28,13 +28,13 @@ async function allRescues(git: Git, projects: ProjectDoor, trees: Trees): Promis
 }
 
 export const rescueList =
-  (git: Git, projects: ProjectDoor, trees: Trees): Handler<(typeof treeMethods)['worktree.rescue.list']> =>
+  (git: Git, projects: ProjectDoor, trees: Lookup): Handler<(typeof treeMethods)['worktree.rescue.list']> =>
   () =>
     allRescues(git, projects, trees)
 
 /** A branch at the rescued work; nothing is checked out and the ref stays. */
 export const rescueRestore =
-  (git: Git, projects: ProjectDoor, trees: Trees): Handler<(typeof treeMethods)['worktree.rescue.restore']> =>
+  (git: Git, projects: ProjectDoor, trees: Lookup): Handler<(typeof treeMethods)['worktree.rescue.restore']> =>
   async ({ ref, branch: asked }) => {
     const found = (await allRescues(git, projects, trees)).find((it) => it.ref === ref)
     if (found === undefined) throw faults.rescue_not_found({ ref })

@@ -11,13 +11,12 @@ import type { Trees } from '../trees.ts'
 export const worktreeRemove =
   (git: Git, sessions: SessionService, trees: Trees): Handler<(typeof treeMethods)['worktree.remove']> =>
   async ({ path, force }) => {
-    const binding = trees.at(path)
+    const binding = trees.lookup.at(path)
     if (binding === undefined) throw faults.worktree_not_owned({ path })
     const at = locate(binding)
     const owner = sessions.get(binding.session_id)
-    const live = owner?.state === 'running' || owner?.state === 'starting' ? owner : undefined
-    const user = live ?? trees.users(at.path)[0]
-    if (user !== undefined) throw faults.worktree_in_use({ path: at.path, session: user.id })
+    const user = trees.lookup.user(binding, at.path)
+    if (user !== undefined) throw faults.worktree_in_use({ path: at.path, session: user })
     if (at.kind === 'present' && force !== true) {
       const held = await holdingsOf(git, at).catch((failure: unknown) => {
         if (!(failure instanceof GitFailure)) throw failure

@@ -278,7 +278,8 @@ export class Forest {
 
   /** Takes the run down through the product: nothing may refuse to go, and nothing may be left. */
   async #clear(): Promise<void> {
-    for (const it of this.#trees()) if (it.locked) git(this.#repo.path, 'worktree', 'unlock', it.path)
+    const admins = join(this.#repo.path, '.git/worktrees')
+    for (const it of existsSync(admins) ? readdirSync(admins) : []) rmSync(join(admins, it, 'locked'), { force: true })
     for (const it of await this.#sessions()) await this.#call('session.remove', it.info.id)
     const entries = ((await this.#call('worktree.list')) as Answer[]).filter((it) => it.repo === this.#repo.path)
     for (const it of entries) await this.#call('worktree.remove', { path: it.path, force: true })
