@@ -13,11 +13,15 @@ const WORTH = 4
  * Call it after the load: V8 flags set before it make V8 refuse the code cache, and on a command line they cost Node its
  * own one.
  */
-export function keepHeapSmall(clock: Clock): void {
+export function keepHeapSmall(): void {
   // New objects keep the space they start with; by default a burst makes it 16 MB, twice, for good.
   setFlagsFromString('--semi-space-growth-factor=1')
   // Old ones are collected when they are a fifth more than after the last time; by default twice to four times as many.
   setFlagsFromString('--heap-growing-percent=20')
+}
+
+/** For the daemon alone: as many workers as there are sessions would each collect after their start. */
+export function collectWhenResting(clock: Clock): void {
   collectAtRest({ clock, restMs: REST_MS, worth: WORTH, collect: collectAll })
 }
 

@@ -11,7 +11,7 @@ import { closeInherited, processes, tellServiceManager } from '../platform/index
 import { officialSet, officialDirectory } from '../plugins/packages/official.ts'
 import { serve, STORE_SCHEMA, SYSTEM_TMP } from './daemon.ts'
 import { takeFailures } from './failures.ts'
-import { keepHeapSmall } from './heap.ts'
+import { collectWhenResting, keepHeapSmall } from './heap.ts'
 import { plugins } from './plugins.ts'
 import { preflightText } from './preflight-text.ts'
 import { preflight } from './preflight.ts'
@@ -120,7 +120,8 @@ async function main(): Promise<void> {
         if (paths.runtimeIsFallback) writeSync(2, `pohunekd: XDG_RUNTIME_DIR is unset, using ${paths.runtime}\n`)
         if (readyFd !== undefined) tellReady(readyFd)
         tellServiceManager(process.env, 'READY=1')
-        keepHeapSmall(systemClock)
+        keepHeapSmall()
+        collectWhenResting(systemClock)
       },
     })
     process.exit(0)

@@ -68,7 +68,7 @@ async function main(): Promise<void> {
   crashPoint('worker.ready.told')
   // Behind whatever the daemon, which connects now, has asked meanwhile.
   setImmediate(() => worker.warmUp())
-  keepHeapSmall(systemClock)
+  keepHeapSmall()
 }
 
 // The build may load the program only to make its code cache (scripts/loader.cjs).

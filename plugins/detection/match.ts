@@ -63,7 +63,7 @@ export function bestRule(
   const undecided = time.each(manifest, rules, (rule) => {
     if ((best === undefined || rule.priority > best.priority) && holds(rule, picture)) best = rule
   })
-  const found = best as Rule | undefined
+  const found = best // no callback changes it any more
   if (found === undefined || found.state === 'blocked') return found
   const outranks = (it: Rule): boolean =>
     it.priority > found.priority || (it.priority === found.priority && rules.indexOf(it) < rules.indexOf(found))

@@ -137,7 +137,10 @@ export class Session {
     const queued = this.#queued
     if (queued.inputs >= MAX_QUEUED_INPUTS || (queued.inputs > 0 && queued.bytes + bytes > MAX_QUEUED_BYTES))
       return Promise.reject(
-        faults.session_waiter_limit_reached({ scope: `to write to ${this.id}, with ${queued.bytes} bytes,`, max: queued.inputs }),
+        faults.session_waiter_limit_reached({
+          scope: `to write to ${this.id}, with ${queued.bytes} bytes,`,
+          max: queued.inputs,
+        }),
       )
     queued.inputs++
     queued.bytes += bytes

@@ -190,6 +190,33 @@ describe('the order of evidence', () => {
     expect(it.story).toEqual(['idle'])
   })
 
+  test.each(['title', 'report'])('a word of work that the %s left over an unknown screen ends', (by) => {
+    const says = (it: Stage): void => (by === 'title' ? it.title(spinner) : it.report('working'))
+    const it = atWork({ screen: working })
+    says(it)
+    it.draw({ screen: undefined, composer: false })
+    for (let n = 0; n < 20; n++) {
+      it.pass(1_000)
+      says(it)
+    }
+    expect(it.story, 'it is said again and again').toEqual([])
+    it.pass(2_900)
+    expect(it.story).toEqual([])
+    it.pass(1_200)
+    expect(it.story).toEqual(['unknown'])
+    expect(it.rests).toBe(true)
+    const typed = atWork({ screen: working })
+    says(typed)
+    typed.draw({ screen: undefined, composer: true })
+    typed.pass(59_000)
+    expect(typed.story, 'behind a text in the input box').toEqual([])
+    typed.pass(3_000)
+    expect(typed.story).toEqual(['unknown'])
+    const bare = atWork({ screen: undefined, title: spinner, knowsIdleScreen: false })
+    bare.pass(600_000)
+    expect(bare.story, 'where the title is all there is').toEqual([])
+  })
+
   test('FC-2326: a live composer below a title that turns once a second makes two changes', () => {
     const it = resting()
     it.told.length = 0

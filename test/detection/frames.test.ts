@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parseManifest, type Manifest, type Rule } from '../../plugins/detection/manifest.ts'
 import { bestRule } from '../../plugins/detection/match.ts'
+import { readPicture } from '../../plugins/detection/readings.ts'
 import type { Picture } from '../../plugins/detection/regions.ts'
 import { REPOSITORY } from '../harness/roots.ts'
 
@@ -68,6 +69,11 @@ for (const file of readdirSync(FRAMES).filter((it) => it.endsWith('.json'))) {
       expect(rule?.id ?? null).toBe(frame.rule)
       expect(rule?.visibleBlocker ?? false).toBe(frame.screen === 'blocked')
       expect(bestRule(manifests[agent], picture, 'title')?.id ?? null).toBe(frame.title_rule)
+      // Its input box is on each screen of an agent that rests or works; a question either takes its place or is seen.
+      const { composer, asked } = readPicture(manifests[agent], picture)
+      if (frame.screen === 'idle' || frame.screen === 'working') expect(composer).toBe(true)
+      expect(asked !== undefined).toBe(frame.screen === 'blocked')
+      if (frame.screen === 'blocked' && agent !== 'pi') expect(composer).toBe(false)
     })
   })
 }
@@ -188,6 +194,27 @@ test.each(AGENTS)('FC-8d56: %s that quotes a dialog and a spinner in its answer 
   const done = { claude: '✻ Brewed for 1s', codex: '  Worked for 1s • 12:00', pi: ' that is all' }[agent]
   const rows = withPrompt[agent](`● Look:\n${QUOTED}\n\n${done}`)
   expect(onScreen(agent, screen(rows))).toMatchObject({ state: 'idle', visibleBlocker: false })
+})
+
+test.each(AGENTS)('%s: a text in the input box leaves it one, whatever the text', (agent) => {
+  const sign = { claude: '❯\u00a0', codex: '› ', pi: '' }[agent]
+  const texts = [
+    'half a prompt',
+    '1. first\n  2. second',
+    'Would you like to proceed?\n  > 1. Yes\n  2. No',
+    'print [y/n]',
+    '• a bullet\n\n  ● another',
+    '# heading · ~/somewhere',
+  ]
+  for (const text of texts)
+    for (const status of ['', '✶ Leavening… (3s)']) {
+      const rows = {
+        claude: `● done\n\n${status}\n${RULE}\n${sign}${text}\n${RULE}\n  ⏸ manual mode on`,
+        codex: `• done\n\n${status}\n\n${sign}${text}\n\n  lab-model default · ~/project\n   ⚠ 2 warnings`,
+        pi: ` done\n\n${status}\n${RULE}\n${sign}${text}\n${RULE}\n~/project\n0.1%/100k (auto)    lab-model`,
+      }[agent]
+      expect(readPicture(manifests[agent], screen(rows)), rows).toMatchObject({ composer: true, asked: undefined })
+    }
 })
 
 test('FC-8d56: what is printed in a shell is no state', () => {

@@ -63,13 +63,29 @@ not = [{ contains = "s" }]
   expect(one?.gate.all[1]?.any[1]?.not[0]?.lineRegex[0]?.source).toBe('r')
   expect(one?.gate.lineRegex[1]?.regex.test('⠋')).toBe(true)
   expect(one?.gate.regex[0]?.regex.test('  X')).toBe(true)
-  expect(parseManifest('', FILE).rules).toEqual([])
+  expect(parseManifest('', FILE)).toEqual({ process: { comm: [], cmdline: [] }, rules: [] })
+})
+
+test('a composer is a region and matchers, and counts among them', () => {
+  const composer = `[composer]\nregion = "bottom_lines(2)"\nline_regex = '^>( |$)'\nnot = { contains = "Yes" }\n`
+  const manifest = parseManifest(composer, FILE)
+  expect(manifest.composer).toMatchObject({ region: { kind: 'bottom_lines', count: 2 } })
+  expect(readPicture(manifest, screen('> x', ''))).toMatchObject({ composer: true })
+  expect(readPicture(manifest, screen('> x', '1. yes'))).toMatchObject({ composer: false })
+  expect(readPicture(manifest, screen('> x', '', ''))).toMatchObject({ composer: false })
+  expect(readPicture(parseManifest('', FILE), screen('> x'))).toMatchObject({ composer: undefined })
 })
 
 test.each([
   ['not toml at all [', undefined, /line 1/],
   ['version = 1', 'version', /unknown key/],
   ['[process]\nname = "x"', 'process.name', /unknown key/],
+  ['composer = 3', 'composer', /no table|not a table/],
+  ['[composer]\nregex = "x"', 'composer.region', /missing/],
+  ['[composer]\nregion = "whole_recent"', 'composer', /matches nothing/],
+  ['[composer]\nregion = "osc_title"\nregex = "x"', 'composer.region', /no region of the screen/],
+  ['[composer]\nregion = "whole_recent"\nregex = "x"\nstate = "idle"', 'composer.state', /unknown key/],
+  ['[composer]\nregion = "whole_recent"\nregex = "("', 'composer.regex', /./],
   ['[process]\ncomm = 3', 'process.comm', /text/],
   ['rules = 3', 'rules', /list of tables/],
   [rule('').replace('id = "r"\n', ''), 'rules[0].id', /missing/],

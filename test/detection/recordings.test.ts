@@ -21,6 +21,7 @@ const TICK_MS = 10
 const SETTLED_MS = 1_000
 /** A mark of the other side of a socket may be this late. */
 const MARK_MS = 100
+const PIECES_MS = 400
 const APPS: Record<string, string> = { claude: 'claude-code', codex: 'codex' }
 
 interface Told {
@@ -29,7 +30,11 @@ interface Told {
 }
 
 /** Everything that was published, looking as the tracker does. */
-function watch(recording: Recording): { told: Told[]; marks: { at: number; mark: string }[] } {
+function watch(recording: Recording): {
+  told: Told[]
+  marks: { at: number; mark: string }[]
+  unsafe: { at: number; rows: string[] }[]
+} {
   const { agent } = recording.header
   const file = join(REPOSITORY, 'runtime-packages', agent, 'detect.toml')
   const manifest = parseManifest(readFileSync(file, 'utf8'), file)
@@ -38,6 +43,8 @@ function watch(recording: Recording): { told: Told[]; marks: { at: number; mark:
   let lookedAt = -Infinity
   let dueAt = 0
   let seen = -1
+  let boxAt = 0
+  const unsafe: { at: number; rows: string[] }[] = []
   const look = (now: number, picture: TerminalSnapshot): void => {
     lookedAt = now
     const {
@@ -56,6 +63,12 @@ function watch(recording: Recording): { told: Told[]; marks: { at: number; mark:
       reportApp: APPS[agent],
     })
     memory = next
+    const { screen, composer, asked } = readPicture(manifest, picture)
+    // Claude 2.1.197 draws in pieces on a small screen: its box may be missing for a moment.
+    const boxless = (screen?.state === 'idle' || screen?.state === 'working') && composer !== true
+    boxAt = boxless ? boxAt : now
+    if (now - boxAt > PIECES_MS || (screen?.state === 'blocked' && (asked === undefined || composer === true)))
+      unsafe.push({ at: now, rows: picture.visible_lines })
     for (const it of publish) told.push({ at: now, activity: it.activity })
     dueAt = againMs === undefined ? Infinity : Math.max(now + againMs, now + LOOK_REST_MS)
   }
@@ -69,7 +82,7 @@ function watch(recording: Recording): { told: Told[]; marks: { at: number; mark:
     { tickMs: TICK_MS, tailMs: 3_000 },
   )
   const marks = recording.entries.flatMap((it) => ('mark' in it ? [it] : []))
-  return { told, marks }
+  return { told, marks, unsafe }
 }
 /** What is told from the first prompt on; a quick answer behind a question is not told as work. */
 const STORIES: Record<string, string> = {
@@ -116,9 +129,13 @@ const BEFORE_PROMPT = new Set(['trust', 'first-run', 'suggestion'])
 const stateAt = (told: Told[], at: number): AgentActivity | undefined => told.findLast((it) => it.at <= at)?.activity
 
 describe.each(recordings())('%s: %s', (agent, scene) => {
-  const { told, marks } = watch(readRecording(agent, scene))
+  const { told, marks, unsafe } = watch(readRecording(agent, scene))
   const at = (mark: string): number => marks.find((it) => it.mark.startsWith(mark))?.at ?? Infinity
   const begun = Math.min(at('prompt'), at('key'), BEFORE_PROMPT.has(scene) ? 0 : Infinity)
+
+  test('the input box is on the screen of an agent that rests or works, and on none of a question', () => {
+    expect(unsafe).toEqual([])
+  })
 
   test('the states are told in order, each once', () => {
     const story = told.filter((it) => it.at >= begun).map((it) => it.activity ?? 'unknown')

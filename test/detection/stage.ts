@@ -28,6 +28,7 @@ export interface Face {
   readonly group?: number
   readonly partial?: boolean
   readonly knowsIdleScreen?: boolean
+  readonly composer?: boolean
 }
 
 export interface Told extends Publication {
@@ -114,10 +115,11 @@ export class Stage {
     this.#due = Infinity
     this.#lookedAt = this.now
     this.looks++
-    const { identity = 'agent', partial = false, knowsIdleScreen = true, screen, title } = this.#face
+    const { identity = 'agent', partial = false, knowsIdleScreen = true, screen, title, composer } = this.#face
     const readings: Readings = {
       ...NOTHING_READ,
       knowsIdleScreen,
+      composer,
       screen,
       title: title && { ...title, source: 'osc_title' },
     }

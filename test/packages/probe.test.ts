@@ -1,6 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { systemClock } from '../../kernel/clock.ts'
+import { probe } from '../../plugins/packages/probe.ts'
+import { privateRoot } from '../harness/kernel.ts'
 import { carrying } from '../harness/processes.ts'
 import { refused, Session } from '../harness/session.ts'
 import { until } from '../harness/wait.ts'
@@ -66,6 +69,24 @@ test('a child that a probe puts into another group only delays its answer', asyn
   const { it, stubs } = await agentStation()
   stubs.put('claude', `setsid sleep 3 &\n${say(VERSION_LINES.claude)}`)
   expect((await it.create({ agent: 'claude' })).state).toBe('running')
+})
+
+test('the group of a program that was waited for is not signalled by its number later', async () => {
+  const kills = vi.spyOn(process, 'kill')
+  onTestFinished(() => kills.mockRestore())
+  const signal = new AbortController().signal
+  const answer = await probe(
+    {
+      program: '/bin/sh',
+      args: ['-c', 'setsid sleep 0.5 & echo 1.2.3'],
+      path: '/usr/bin:/bin',
+      timeoutMs: 10_000,
+    },
+    { directory: join(privateRoot(), 'probes'), clock: systemClock, signal },
+  )
+  expect(answer).toEqual({ stdout: '1.2.3\n', stderr: '' })
+  // Once, right when it ended; the answer came half a second later, when its number may be anybody's.
+  expect(kills.mock.calls.filter(([, name]) => name === 'SIGKILL')).toHaveLength(1)
 })
 
 test('a probe has its own directories and nothing of the daemon but PATH; they are gone afterwards', async () => {

@@ -25,12 +25,12 @@ interface Place {
   /** Profile whose program runs until it is stopped. */
   readonly agent: string
   /** A session in a tree of its own, on a branch of that name, whose program runs until it is stopped. */
-  make(branch: string): Promise<Made>
+  readonly make: (branch: string) => Promise<Made>
   /** The same, and its program has ended. */
-  over(branch: string): Promise<Made>
+  readonly over: (branch: string) => Promise<Made>
   /** Another daemon, for which nobody touched a session for years. */
-  years(): Promise<void>
-  sweep(params?: Record<string, unknown>): Promise<Answer>
+  readonly years: () => Promise<void>
+  readonly sweep: (params?: Record<string, unknown>) => Promise<Answer>
 }
 
 async function place(): Promise<Place> {
@@ -145,7 +145,7 @@ test('FC-454d: liveness beats age, and a tree that somebody locked stays', LONG,
 })
 
 test('FC-454d: sweeps, creations and removals at the same moment do not meet', LONG, async () => {
-  const { w, repo, agent, make, over, years, sweep } = await place()
+  const { w, repo, agent, make, over, years } = await place()
   const old: Made[] = []
   for (let at = 0; at < 6; at++) old.push(await over(`old-${at}`))
   await years()
@@ -175,7 +175,7 @@ test('FC-454d: sweeps, creations and removals at the same moment do not meet', L
   const swept = [first, second] as Answer[]
   // Every tree was taken away once, by one of them.
   const total = swept.reduce((sum, it) => sum + (it.worktrees_cleaned as number), 0)
-  expect(total + (gone as number[]).reduce((sum, it) => sum + it, 0)).toBe(6)
+  expect(total + gone.reduce((sum, it) => sum + it, 0)).toBe(6)
   for (const it of swept) expect(it).toMatchObject({ failed: 0, worktrees_failed: 0, held: 0 })
   expect(await ids(w)).toEqual((made as Made[]).map((it) => it.id).sort())
   for (const it of made as Made[]) {

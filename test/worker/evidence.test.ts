@@ -104,6 +104,22 @@ test('each thing told has the time it was told at', () => {
   expect(print('\x1b]9;4;0\x07').progress_at).toBe(70)
 })
 
+test('progress is kept as it was told, its end too, and bounded', () => {
+  const { print, json } = terminal()
+  const progress = (text: string): unknown => {
+    print(text)
+    return (JSON.parse(json()) as { progress?: string }).progress
+  }
+  expect(progress('text')).toBeUndefined()
+  expect(progress('\x1b]9;a notice\x07')).toBeUndefined()
+  expect(progress('\x1b]9;4;3\x07')).toBe('4;3')
+  expect(progress('\x1b]9;4;1;50\x1b\\')).toBe('4;1;50')
+  expect(progress('\x1b]9;another notice\x07')).toBe('4;1;50')
+  expect(progress('\x1b]9;4;0\x07')).toBe('4;0')
+  expect(progress(`\x1b]9;4;${'1'.repeat(5_000)}\x07`)).toBe(`4;${'1'.repeat(32)}`)
+  expect(progress('\x1bc')).toBeUndefined()
+})
+
 test('the newest report of the program itself counts, its parts’ do not, clear drops it', () => {
   const { clock, print, front } = terminal()
   clock.advance(5)

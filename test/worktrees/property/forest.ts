@@ -129,10 +129,7 @@ export class Forest {
   }
 
   /** Does what is asked for. A refusal is an answer when it is one of those that can be expected. */
-  async #ask(
-    step: ManagerStep,
-    before: Snapshot,
-  ): Promise<{ terms: Terms; refused?: string; answer?: Answer | undefined }> {
+  async #ask(step: ManagerStep, before: Snapshot): Promise<{ terms: Terms; refused?: string; answer?: Answer }> {
     const wish = await this.#wish(step, before)
     if (wish === undefined) return { terms: { may: NONE, clean: NONE } }
     const { method, params, terms } = wish
@@ -183,7 +180,7 @@ export class Forest {
         return {
           method: 'session.retention.sweep',
           params: { dry_run: step.dry },
-          terms: { may: NONE, clean: step.dry ? NONE : clean, unattended: true },
+          terms: { may: NONE, clean: step.dry ? NONE : clean, unattended: true, ended },
         }
       }
     }
@@ -239,7 +236,7 @@ export class Forest {
     const terms: Terms = wish?.terms ?? { may: NONE, clean: NONE }
     const problems = judge(this.#repo.path, before, this.#look(), terms)
     const kept = new Set((await this.#sessions()).map((it) => it.info.id as string))
-    const asked = new Set([...terms.may, ...terms.clean])
+    const asked = new Set([...terms.may, ...terms.clean, ...(terms.ended ?? [])])
     for (const { info } of sessions)
       if (!kept.has(info.id) && !asked.has(info.id) && wish?.params !== info.id)
         problems.push(`session ${String(info.id)} is gone, and nobody asked for it`)

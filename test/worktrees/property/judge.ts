@@ -9,6 +9,8 @@ export interface Terms {
   readonly clean: ReadonlySet<string>
   /** Nor commits that are only on their branch, which stays. */
   readonly unattended?: boolean
+  /** Sessions that may go beside, with or without a tree. */
+  readonly ended?: ReadonlySet<string>
 }
 
 /** What is wrong, one sentence each. */

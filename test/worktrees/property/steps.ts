@@ -45,19 +45,19 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       do: fc.constantFrom('edit', 'stage', 'delete', 'ignored', 'commit', 'commit', 'stash', 'detach' as const),
       at,
-    }) as fc.Arbitrary<Step>,
+    }),
   },
   {
     weight: 14,
     arbitrary: fc.record({
       do: fc.constantFrom('merge', 'rebase', 'lock', 'unlock', 'unlock', 'move', 'move', 'vanish', 'private ref'),
       at,
-    }) as fc.Arbitrary<Step>,
+    }),
   },
   { weight: 8, arbitrary: fc.record({ do: fc.constant('new' as const), at, name: fc.constantFrom(...names) }) },
   {
     weight: 8,
-    arbitrary: fc.record({ do: fc.constantFrom('branch', 'rename branch'), at, name: branch }) as fc.Arbitrary<Step>,
+    arbitrary: fc.record({ do: fc.constantFrom('branch', 'rename branch'), at, name: branch }),
   },
   { weight: 4, arbitrary: fc.constant<Step>({ do: 'commit on main' }) },
   { weight: 8, arbitrary: fc.record({ do: fc.constant('stop' as const), at }) },
