@@ -72,10 +72,11 @@ export interface PreflightOptions {
 export const preflightFaults = catalogue({
   service_upgrade_store_unusable: {
     class: 'configuration',
-    say: (d: { error: string }) => `this daemon would not start on the store: ${d.error}`,
+    say: (d: { error: string; lost: boolean }) =>
+      d.lost ? `the records of sessions are lost: ${d.error}` : `this daemon would not start on the store: ${d.error}`,
     recover: (d: { remedy: string }) => d.remedy,
   },
-  service_upgrade_records_lost: {
+  store_records_lost: {
     class: 'configuration',
     say: (d: { file: string }) =>
       `${d.file} has not one complete line, but workers of sessions wrote journals: a start would take it for an empty store`,
@@ -134,7 +135,7 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
   const isEmptied = store.state !== 'missing' && store.records === 0 && ids.some((id) => ranPrograms(evidenceOf(id)))
   // The report has one store: that of the sessions, refused also when this daemon would not start on another one.
   const unstartable = [store, ...others].find((it) => it.error !== undefined)?.error
-  const lost = isEmptied ? preflightFaults.service_upgrade_records_lost({ file }) : undefined
+  const lost = isEmptied ? preflightFaults.store_records_lost({ file }) : undefined
   const error = unstartable ?? lost
   // A record that cannot be read may be of any worker no record names.
   const lostRecords = store.damaged.length + table.damaged.length + (isEmptied ? 1 : 0)
@@ -160,7 +161,7 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
     refusal:
       unstartable !== undefined
         ? unusable(unstartable)
-        : (lost ??
+        : ((lost && unusable(lost)) ??
           ('unreadable' in written
             ? preflightFaults.service_upgrade_preflight_failed(written.unreadable)
             : undefined) ??
@@ -179,7 +180,7 @@ function lookAt({ file, ...known }: StoreFile): DryRun {
 
 const unusable = (error: Fault): Fault =>
   preflightFaults.service_upgrade_store_unusable(
-    { error: error.message, remedy: error.recover ?? 'look at the file' },
+    { error: error.message, remedy: error.recover ?? 'look at the file', lost: error.code === 'store_records_lost' },
     error,
   )
 

@@ -27,7 +27,8 @@ import {
   type Reported,
   type State,
 } from './moment.ts'
-import { isOutside, isProjector, rankOf } from './rank.ts'
+import { isOutside, rankOf } from './rank.ts'
+import { recallTold, restoreHeld } from './recall.ts'
 import type { MomentKind } from './request.ts'
 import { isOver } from './sessions.ts'
 import { isOpen } from './status.ts'
@@ -64,51 +65,12 @@ export class Moments {
 
   /** 2. What the daemon before told and what still stands; before anything is observed. */
   recall(): void {
-    const { marks, sessions, work } = this.#edges
-    for (const mark of marks.values()) {
-      const { session_id: sessionId, moment: kind } = mark
-      const session = sessions.get(sessionId)
-      if (session === undefined || isOver(session)) {
-        work.run('an old mark could not be taken away', marks.clear(sessionId, kind))
-        continue
-      }
-      const state = this.#state(sessionId)
-      const { heard, id, record_id: recordId, source } = mark
-      Object.assign(state[kind], {
-        told: true,
-        heard,
-        ...(id === undefined ? {} : { id }),
-        ...(recordId === undefined ? {} : { recordId }),
-        ...(source === undefined ? {} : { source }),
-      })
-      // The mark goes with the next work: this turn is the one that was told.
-      if (kind === 'turn') state.inTurn = false
-    }
+    recallTold(this.#edges, (id) => this.#state(id))
   }
 
   /** 1. What the daemon before held; `activity` is what is known of a session now. */
   async restore(activity: (sessionId: string) => AgentActivity | undefined): Promise<void> {
-    const { held, inbox, sessions, marks } = this.#edges
-    for (const it of [...held.values()]) {
-      const { session_id: sessionId } = it
-      const session = sessions.get(sessionId)
-      const state = this.#state(sessionId, activity(sessionId))
-      const moment = state[it.moment]
-      const recorded = inbox.get(it.id) !== undefined
-      const isGone = session === undefined ? it.counts : isOver(session)
-      const isOutdated = isGone || moment.held !== undefined || state.activity === 'working'
-      const told = it.told === true || (moment.told && moment.id === it.id)
-      if (recorded || (told && it.record === undefined)) {
-        if (!isGone) Object.assign(moment, { told: true, id: it.id, ...(recorded ? { recordId: it.id } : {}) })
-        await marks.keep(sessionId, it.moment, moment)
-        await held.delete(it.id)
-      } else if (isOutdated) this.#windows.discard({ ...it, told })
-      else {
-        if (!told) reset(moment)
-        moment.heard ||= !isProjector(it.provider)
-        this.#windows.hold(state, moment, { ...it, ...(told ? { told } : {}) }, this.#edges.policy.debounceMs)
-      }
-    }
+    await restoreHeld(this.#edges, this.#windows, (id) => this.#state(id, activity(id)))
   }
 
   /** The policy of windows changed. */

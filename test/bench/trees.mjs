@@ -1,4 +1,5 @@
-// W1, W2: sessions in worktrees of their own, against git alone.
+// W1, W2: sessions in worktrees of their own, against git alone. Both sides write the same files: on a disk that others
+// write to as well, its queue is what is measured; TMPDIR on a file system in memory shows the work itself.
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

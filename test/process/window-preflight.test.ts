@@ -245,23 +245,21 @@ test.each<[string, Buffer]>([
   expect(risky.report.store).toMatchObject({
     state: 'refused',
     records: 0,
-    error_code: 'service_upgrade_records_lost',
+    error_code: 'store_records_lost',
     error: expect.stringContaining(storeOf(w)) as string,
   })
   expect(risky.report.sessions).toMatchObject([
     { session_id: session.id, verdict: 'would_not_be_adopted', code: 'worker_without_session_record' },
   ])
-  expect(risky.stderr).toMatch(/not one complete line.*\n {2}→ restore \S*metadata\.jsonl from a backup/)
-  expect((await preflight(w)).stdout).toContain('store        refused: service_upgrade_records_lost\n')
+  expect(risky.stderr).toMatch(
+    /the records of sessions are lost: .*not one complete line.*\n {2}→ restore \S*metadata\.jsonl from a backup/,
+  )
+  expect((await preflight(w)).stdout).toContain('store        refused: store_records_lost\n')
   // The worker's end leaves a journal, which still tells that there was a session.
   process.kill(worker.pid, 'SIGKILL')
   await until('worker and program are gone', () => !runs(worker.pid) && !runs(session.pid))
   const gone = await report(w)
-  expect([gone.code, gone.report.store.error_code, gone.report.sessions]).toEqual([
-    1,
-    'service_upgrade_records_lost',
-    [],
-  ])
+  expect([gone.code, gone.report.store.error_code, gone.report.sessions]).toEqual([1, 'store_records_lost', []])
 })
 
 test('a store that is new, beside spares, is no reason to stay', async () => {

@@ -9,7 +9,7 @@ import { createEmulator } from '../../worker/xterm.ts'
 import { bash, ControlClient, sh, startWorker, until, WORKER_PROGRAM } from './harness.ts'
 
 const python = (script: string): string[] => ['/usr/bin/env', 'python3', '-u', '-c', script]
-const QUICK_MS = 5_000
+const QUICK_MS = 12_000
 
 test('a huge count in a sequence costs no more than the screen has rows and columns', async () => {
   const worker = await startWorker()
