@@ -219,6 +219,7 @@ export class ScreenTerminal {
     return {
       watermark: this.#parsed,
       ...visibleScreen(this.#emulator.core, this.#modes),
+      ...(this.#sync !== undefined && this.#ring.end > this.#parsed ? { update_open: true } : {}),
       evidence: this.#evidence.snapshot(),
     }
   }
@@ -278,6 +279,7 @@ export class ScreenTerminal {
     const now = this.#clock.monotonic()
     if (this.#sync?.offset !== begin) {
       this.#sync = { offset: begin, since: now }
+      this.#json = undefined
       this.#scope.after(SYNC_BOUND_MS, 'sync', () => this.#sync?.offset === begin && this.#startSlicing())
     }
     return now - this.#sync.since >= SYNC_BOUND_MS ? end : begin

@@ -116,7 +116,8 @@ export function activityGate(options: GateOptions): ActivityReader {
     showsPrompt(id, picture: TerminalSnapshot) {
       const session = sessions.get(id)
       const found = session && manifests.of(session.agent, session.agent_base)
-      return found !== undefined && !picture.partial && showsPrompt(readPicture(found.manifest, picture))
+      const isWhole = !picture.partial && picture.update_open !== true
+      return found !== undefined && isWhole && showsPrompt(readPicture(found.manifest, picture))
     },
 
     boundary: () => trackers.revision,
@@ -145,11 +146,11 @@ async function settled(
   const either = AbortSignal.any([signal, caller])
   const until = clock.monotonic() + SETTLE_MS
   for (;;) {
-    // What was printed and is not in the picture is held back: an update that is not complete.
+    // What was printed and is not in the picture is held back: an update that is not complete. Older workers do not say so.
     const printed = sessions.progress(id)?.outputOffset ?? 0
     const found = await orAborted(tracker.look(), either)
     if (found === undefined) return undefined
-    const partial = found.sight.partial || found.picture.watermark < printed
+    const partial = found.sight.partial || found.picture.update_open === true || found.picture.watermark < printed
     const look = { ...found, sight: { ...found.sight, partial } }
     const left = until - clock.monotonic()
     if (left <= 0 || !(partial || needsMore(look))) return look

@@ -70,7 +70,7 @@ async function tearDown(host: Host, session: Session, { accept, patience }: Remo
   // A lost runtime has ended and its job was retired with it: another job of that name is none of ours.
   if (session.phase !== 'lost') await retireJob(host, session)
   crashPoint('teardown.retired')
-  proveWorkersGone(host, session)
+  await proveWorkersGone(host, session)
   const swept = await sweepSession(host, session, patience)
   crashPoint('teardown.swept')
   requireClean(session, swept, accept)
@@ -167,7 +167,7 @@ async function hasLeft(host: Host, session: Session): Promise<boolean> {
   return await pollUntil(host.kernel.clock, LEAVES_MS, () => !host.processes.isRunning(recorded), host.scope.signal)
 }
 
-function proveWorkersGone(host: Host, session: Session): void {
+async function proveWorkersGone(host: Host, session: Session): Promise<void> {
   const { id } = session
   const journals = readJournals(host.kernel.paths.journals(id), id)
   if ('unreadable' in journals) {
@@ -175,9 +175,11 @@ function proveWorkersGone(host: Host, session: Session): void {
     throw faults.runtime_supervision_ambiguous({ id, problem })
   }
   const bootId = host.processes.bootId()
-  const running = journals.filter((it) => ofBoot(it, bootId) && host.processes.isRunning(it.worker))
-  if (running.some((it) => it.generation !== session.record.worker.generation))
+  const running = (): typeof journals =>
+    journals.filter((it) => ofBoot(it, bootId) && host.processes.isRunning(it.worker))
+  if (running().some((it) => it.generation !== session.record.worker.generation))
     throw faults.runtime_identity_mismatch({ id, problem: 'a worker journaled under another generation still runs' })
-  if (running.length > 0)
+  // A worker that was told to go may still be on its way out.
+  if (!(await pollUntil(host.kernel.clock, LEAVES_MS, () => running().length === 0, host.scope.signal)))
     throw faults.runtime_supervision_ambiguous({ id, problem: 'a worker it journaled still runs' })
 }

@@ -12,6 +12,8 @@ export interface Holdings extends Unsaved {
   readonly ownCommits: boolean
   /** HEAD is on no branch: its own commits go with the tree. */
   readonly detached: boolean
+  /** Commits that only refs of this tree hold, `refs/worktree/…` for one: they go with the tree. */
+  readonly apart: readonly string[]
   /** A repository inside, a submodule for one, holds what no ref of this repository can keep. */
   readonly inside: string | undefined
 }
@@ -30,11 +32,26 @@ export async function holdingsOf(
   const hidden = await hiddenChanges(git, at, signal)
   const detached = head?.ref === 'HEAD'
   const ownCommits = head !== undefined && (await hasOwnCommits(git, path, detached ? undefined : head.ref, signal))
+  const apart = await commitsApart(git, path, signal)
   const inside =
     existsSync(join(at.admin, 'modules')) || existsSync(join(path, '.gitmodules'))
       ? await insideSubmodules(git, path, signal)
       : undefined
-  return { uncommitted: uncommitted + hidden, untracked, ownCommits, detached, inside }
+  return { uncommitted: uncommitted + hidden, untracked, ownCommits, detached, apart, inside }
+}
+
+/** Git keeps these for each tree by itself. */
+const TREE_REFS = ['refs/worktree/', 'refs/bisect/', 'refs/rewritten/']
+
+async function commitsApart(git: Git, cwd: string, signal: AbortSignal | undefined): Promise<string[]> {
+  const call: GitCall = { cwd, ...(signal === undefined ? {} : { signal }) }
+  const { text } = await git.run(['for-each-ref', '--format=%(objectname)', ...TREE_REFS], call)
+  const apart: string[] = []
+  for (const commit of new Set(text.split('\n').filter((it) => it !== ''))) {
+    const own = await git.run(['rev-list', '--max-count=1', commit, '--not', '--branches', '--remotes', '--tags'], call)
+    if (own.text !== '') apart.push(commit)
+  }
+  return apart
 }
 
 /** Changes git was told not to see. */
@@ -85,11 +102,11 @@ async function insideSubmodules(git: Git, tree: string, signal?: AbortSignal, de
 }
 
 /** In words, for messages; undefined when nothing would be lost with the tree while its branches stay. */
-export function loss({ uncommitted, untracked, ownCommits, detached, inside }: Holdings): string | undefined {
+export function loss({ uncommitted, untracked, ownCommits, detached, apart, inside }: Holdings): string | undefined {
   const parts = [
     ...(uncommitted > 0 ? [`${uncommitted} uncommitted ${plural(uncommitted, 'change')}`] : []),
     ...(untracked > 0 ? [`${untracked} untracked ${plural(untracked, 'file')}`] : []),
-    ...(ownCommits && detached ? ['commits on no branch'] : []),
+    ...((ownCommits && detached) || apart.length > 0 ? ['commits on no branch'] : []),
     ...(inside === undefined ? [] : [`a ${inside}`]),
   ]
   return parts.length === 0 ? undefined : parts.join(', ')

@@ -1,5 +1,6 @@
 /** Questions about managed trees: whose, where, who works in one, and what holds one back. */
 import { realpathSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Table } from '../../kernel/store/tables.ts'
 import type { SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
@@ -10,7 +11,7 @@ import { stored } from './create.ts'
 import { faults } from './faults.ts'
 import type { Git } from './git/run.ts'
 import { holdingsOf, lostHead } from './holdings.ts'
-import { locate, type Located } from './locate.ts'
+import { exists, locate, type Located } from './locate.ts'
 
 export interface LookupEdges {
   readonly git: Git
@@ -87,12 +88,14 @@ export class Lookup {
       const at = locate(binding)
       if (at.kind === 'gone') return undefined
       if (at.kind === 'broken') return 'worktree_unknown'
+      // Somebody wants it to stay, whatever it holds (FC-454d).
+      if (exists(join(at.admin, 'locked'))) return 'worktree_unknown'
       if (at.kind === 'absent') return (await lostHead(git, at)) === undefined ? undefined : 'worktree_unpushed'
       if (this.users(at.path).some((it) => it.id !== sessionId)) return 'worktree_unknown'
-      const { uncommitted, untracked, ownCommits, inside } = await holdingsOf(git, at, signal)
+      const { uncommitted, untracked, ownCommits, apart, inside } = await holdingsOf(git, at, signal)
       if (uncommitted > 0) return 'worktree_uncommitted'
       if (untracked > 0) return 'worktree_untracked'
-      if (ownCommits) return 'worktree_unpushed'
+      if (ownCommits || apart.length > 0) return 'worktree_unpushed'
       return inside === undefined ? undefined : 'worktree_uncommitted'
     } catch {
       return 'worktree_unknown'

@@ -48,9 +48,10 @@ export async function shelter(
   }
   const holds = await holdingsOf(git, at)
   if (holds.inside !== undefined) throw new Unrescuable(`it holds a ${holds.inside}`)
-  const loose = holds.uncommitted + holds.untracked > 0 || autostashes(at.admin).length > 0
+  const loose = holds.uncommitted + holds.untracked > 0 || autostashes(at.admin).length + holds.apart.length > 0
   const head = await headOf(git, at.path)
-  if (loose) return await nameIt(git, clock, cwd, session_id, await commitAll(git, binding, at, head?.commit))
+  if (loose)
+    return await nameIt(git, clock, cwd, session_id, await commitAll(git, binding, at, head?.commit, holds.apart))
   if (holds.detached && holds.ownCommits && head !== undefined)
     return await nameIt(git, clock, cwd, session_id, head.commit)
   return undefined
@@ -61,6 +62,7 @@ async function commitAll(
   { session_id, branch }: Binding,
   at: { readonly admin: string; readonly path: string },
   head: string | undefined,
+  apart: readonly string[],
 ): Promise<string> {
   return await withOwnIndex(at, async (index) => {
     const call: GitCall = { cwd: at.path, timeoutMs: RESCUE_MS, env: { ...index, ...WRITER } }
@@ -76,7 +78,7 @@ async function commitAll(
     const parents = [...(head === undefined ? [] : [head])]
     if (staged.status === 0 && staged.text !== all && staged.text !== (await treeOf(git, at.path, head)))
       parents.push(await commit(git, call, staged.text, parents, `Index of session ${session_id}`))
-    parents.push(...autostashes(at.admin))
+    parents.push(...autostashes(at.admin), ...apart)
     return await commit(git, call, all, parents, `Unsaved work of session ${session_id}\n\nIts tree was on ${branch}.`)
   })
 }

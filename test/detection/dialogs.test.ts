@@ -18,7 +18,7 @@ const NO_PASTES = '\x1b[?2004l'
 
 type Agent = Session & { stub: Stub }
 
-/** An agent that draws as Claude does and takes a paste, then 300 ms later the key. */
+/** An agent that draws as Claude does and takes a paste, and the key a while later. */
 async function claude(): Promise<{ it: Theatre; session: Agent }> {
   const it = await theatre({
     input_rules: 'composer = "required"\nwhile_working = "queue"',
@@ -27,10 +27,13 @@ async function claude(): Promise<{ it: Theatre; session: Agent }> {
   const session = await it.agent(undefined, undefined, [
     '[input_rules]',
     'bracketed_paste = true',
-    'submit_delay_ms = 300',
+    'submit_delay_ms = 800',
   ])
   return { it, session }
 }
+
+const printed = (session: Session, text: string): Promise<unknown> =>
+  until('the terminal has it', async () => Buffer.from((await session.output()).bytes).includes(text))
 
 const code = async (session: Session, params: Record<string, unknown> = {}): Promise<string> =>
   (await refused(session.call('session.input', { text: 'PROMPT', ...params }))).code
@@ -44,7 +47,7 @@ describe('between the text and the key', () => {
       await stub.write(face)
       await shows(session, face === WORKING ? 'working' : 'idle')
       const sent = refused(session.call('session.input', { text: 'PROMPT' }))
-      await until('the text arrived', () => stub.typed.endsWith('PROMPT'), { pollMs: 1 })
+      await until('the text arrived', () => stub.typed.slice(before) === 'PROMPT', { pollMs: 1 })
       await stub.write(DIALOG)
       expect((await sent).code).toBe('session_input_unsubmitted')
       expect(stub.typed.slice(before)).toBe('PROMPT')
@@ -106,11 +109,15 @@ describe('between the text and the key', () => {
     let rounds = 0
     for (; rounds < 8; rounds++) {
       await stub.write(COMPOSER)
-      await stub.order('later', { ms: 700 + 97 * rounds, tag: `composer ${rounds}` })
+      await stub.order('later', { ms: 1_200 + 97 * rounds, tag: `composer ${rounds}` })
       await until('a while', () => stub.heard.some((one) => one.tag === `composer ${rounds}`))
       await stub.write(DIALOG)
+      await session.untilScreen('Do you want')
+      await session.call('session.explain') // whatever was written before is on its way
+      await stub.order('later', { ms: 0, tag: '' })
+      await stub.order('later', { ms: 0, tag: '' })
       const drawn = stub.heard.length
-      await stub.order('later', { ms: 350, tag: `dialog ${rounds}` })
+      await stub.order('later', { ms: 700, tag: `dialog ${rounds}` })
       await until('a while', () => stub.heard.some((one) => one.tag === `dialog ${rounds}`))
       const typed = stub.heard.slice(drawn).map((one) => String(one.typed ?? ''))
       wrong.push(...typed.filter((text) => text.includes('\r')))
@@ -174,6 +181,7 @@ describe('pictures that are not complete', () => {
     await stub.write(COMPOSER)
     await shows(session, 'idle')
     await stub.write('\x1b[?2026h', '\x1b[1;1H● so ')
+    await printed(session, '● so ')
     expect(await code(session)).toBe('session_input_no_prompt')
     expect(await code(session)).toBe('session_input_no_prompt')
     const late = session.call('session.input', { text: 'PROMPT' })
@@ -191,6 +199,7 @@ describe('pictures that are not complete', () => {
     await stub.write(before, COMPOSER)
     await shows(session, 'idle')
     await stub.write('\x1b[?2026h', '\x1b[1;1H●')
+    await printed(session, '\x1b[1;1H●')
     const sent = session.call('session.input', { text: 'a\nb' })
     await stub.order('later', { ms: 150, tag: 'a' })
     await until('a while', () => stub.heard.some((it) => it.tag === 'a'))

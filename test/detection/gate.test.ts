@@ -186,7 +186,7 @@ describe('input', () => {
       await stub.write(COMPOSER)
       return await agent
     })()
-    expect(session.stub.typed).toBe('first\r')
+    await until('it arrived', () => session.stub.typed === 'first\r')
   })
 })
 

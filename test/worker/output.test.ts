@@ -122,15 +122,19 @@ test('FC-59b2: a read inside a synchronized frame gets the last complete one, af
   await worker.type('\r')
   const began = performance.now()
   const seen = new Set<string>()
+  let open = false
   const marked = await until('the open frame is shown, marked', async () => {
     const screen = await worker.snapshot()
     if (screen.visible_lines.join('').includes('WORK')) return screen
     expect(screen.partial).toBe(false)
+    open ||= screen.update_open === true
     seen.add(screen.visible_lines[0] ?? '')
     return undefined
   })
   expect(performance.now() - began).toBeGreaterThan(800)
+  expect(open, 'the picture before says what is behind it').toBe(true)
   expect(marked.partial).toBe(true)
+  expect(marked.update_open).toBeUndefined()
   expect([...seen].every((it) => it.startsWith('OLD'))).toBe(true)
   await worker.type('\r')
   const done = await worker.shows('WORK')

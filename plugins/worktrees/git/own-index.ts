@@ -1,5 +1,5 @@
 /** An index of our own, a copy of a tree's: what is done to it never shows in the tree. */
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { lstat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -29,10 +29,16 @@ export async function withOwnIndex<T>(
   }
 }
 
-/** A tree without an index has nothing staged. */
+/**
+ * A tree without an index has nothing staged. The copy is as old as what it was made of, or older: git compares the
+ * content of files that changed at the time an index was written, and a newer copy would hide what was written then.
+ */
 function copyIndex(from: string, to: string): void {
   try {
     copyFileSync(from, to)
+    const { atime, mtimeMs } = statSync(from)
+    // Whole seconds, rounded down; 0 would mean that the time is not known.
+    utimesSync(to, atime, Math.max(1, Math.floor(mtimeMs / 1_000)))
   } catch (failure) {
     if ((failure as NodeJS.ErrnoException).code !== 'ENOENT') throw failure
   }
