@@ -106,7 +106,8 @@ export const faults = catalogue({
   session_input_rejected: { class: 'runtime', say: (d: { problem: string }) => d.problem },
   session_input_stalled: {
     class: 'runtime',
-    say: (d: Id) => `the program in ${d.id} stopped reading its terminal; a part of the text may stand in its input box, the rest was not written`,
+    say: (d: Id) =>
+      `the program in ${d.id} stopped reading its terminal; a part of the text may stand in its input box, the rest was not written`,
     recover: 'inspect the session before sending again',
   },
   session_input_not_ready: {
