@@ -113,6 +113,7 @@ export const faults = catalogue({
   session_input_not_ready: {
     class: 'runtime',
     say: (d: Id) => `the prompt of ${d.id} never appeared; the session was rolled back`,
+    recover: 'start it without a first prompt, attach to answer what it asks, then use pohunek session input',
   },
   session_input_wait_unsupported: {
     class: 'runtime',

@@ -74,6 +74,27 @@ export async function writeThenSubmit(
   await write(host, session, [SUBMIT])
 }
 
+/** An agent on a busy machine shows a paste late, and takes a key that comes before for a part of it. */
+const RESTED_MS = 150
+const LOOK_MS = 50
+/** An agent that paints all the time, as one that works, is not waited for longer. */
+const MOST_REST_MS = 1_500
+
+/** Resolves `pauseMs` after the body, and once what it made the program print has come to rest. */
+async function takenIn(host: Host, session: Session, pauseMs: number, signal: AbortSignal): Promise<void> {
+  const { clock } = host.kernel
+  const began = clock.monotonic()
+  let printed = { offset: session.progress.outputOffset, at: began }
+  for (;;) {
+    const now = clock.monotonic()
+    const { outputOffset: offset } = session.progress
+    if (offset !== printed.offset) printed = { offset, at: now }
+    const isOver = now - printed.at >= RESTED_MS || now - began >= pauseMs + MOST_REST_MS
+    if (now - began >= pauseMs && isOver) return
+    await delay(clock, LOOK_MS, signal)
+  }
+}
+
 /** The text stands there: only the end of the daemon cuts the pause short. */
 async function keyRefusal(
   host: Host,
@@ -83,7 +104,7 @@ async function keyRefusal(
 ): Promise<string | undefined> {
   const { signal } = host.scope
   try {
-    if (pauseMs > 0) await delay(host.kernel.clock, pauseMs, signal)
+    await takenIn(host, session, pauseMs, signal)
     const why = await activity.refusesKey(session.id, signal)
     return why ?? (session.link?.alive === true ? undefined : 'the connection to its terminal is lost')
   } catch {
