@@ -4,7 +4,6 @@
  */
 import { spawn } from 'node:child_process'
 import type { Clock } from '../../../kernel/clock.ts'
-import { coreFaults } from '../../../protocol/fault.ts'
 
 /** One git command (contract/environment.md §4). */
 export const GIT_COMMAND_MS = 30_000
@@ -214,10 +213,6 @@ export class Git {
     }
   }
 }
-
-/** A failure of git as an internal error where no contract code fits. */
-export const unexpected = (failure: GitFailure): Error =>
-  coreFaults.io_error({ what: 'git', problem: failure.message }, failure)
 
 /** Pure. Several lines as one. */
 export const oneLine = (text: string): string =>
