@@ -63,7 +63,7 @@ export class ControlSocket {
   async #bind(): Promise<void> {
     const { path, accept } = this.#options
     const staged = this.#staged()
-    fs.mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    makeDirectories(dirname(path))
     const server = net.createServer({ noDelay: false }, accept)
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -94,5 +94,16 @@ export class ControlSocket {
     const now = this.#found()
     if (now?.dev === this.#mine?.dev && now?.ino === this.#mine?.ino && now !== undefined)
       fs.rmSync(this.#options.path, { force: true }) // 3
+  }
+}
+
+/** `<runtime>/pohunek/workers/<session>`: the runtime directory itself belongs to the login and is never made here. */
+function makeDirectories(directory: string): void {
+  for (const path of [dirname(dirname(directory)), dirname(directory), directory]) {
+    try {
+      fs.mkdirSync(path, { mode: 0o700 })
+    } catch (failure) {
+      if ((failure as NodeJS.ErrnoException).code !== 'EEXIST') throw failure
+    }
   }
 }
