@@ -17,6 +17,8 @@ const defaults = {
   },
   environment: { allowlist: [], searchPath: [] },
   input: { startupGraceMs: 5_000, submitDelayMs: 150, writeStallTimeoutMs: 10_000 },
+  waits: { turnDefaultMs: 300_000, turnCeilingMs: 1_800_000 },
+  notify: { command: [], timeoutMs: 10_000, kinds: [] },
   logLevel: 'info',
 }
 
@@ -45,6 +47,13 @@ search_path = ["/opt/bin"]
 startup_grace_ms = 4
 submit_delay_ms = 5
 write_stall_timeout_ms = 6
+[waits]
+turn_default_ms = 7
+turn_ceiling_ms = 8
+[notify]
+command = ["/bin/notify", "-x"]
+timeout_ms = 9
+kinds = ["agent_blocked", "error"]
 [log]
 level = "debug"
 `
@@ -61,6 +70,8 @@ level = "debug"
     },
     environment: { allowlist: ['EDITOR', 'MY_*'], searchPath: ['/opt/bin'] },
     input: { startupGraceMs: 4, submitDelayMs: 5, writeStallTimeoutMs: 6 },
+    waits: { turnDefaultMs: 7, turnCeilingMs: 8 },
+    notify: { command: ['/bin/notify', '-x'], timeoutMs: 9, kinds: ['agent_blocked', 'error'] },
     logLevel: 'debug',
   })
 })
@@ -70,6 +81,7 @@ test.each([
   ['[worker]\nspares = 1\n', 'f line 1, worker: unknown key'],
   ['\n[workers]\n# few\nspares = 99\n', 'f line 4, workers.spares: '],
   ['[workers]\nspares = 1.5\n', 'f line 2, workers.spares: '],
+  ['[notify]\nkinds = ["blocked"]\n', 'f line 2, notify.kinds'],
   ['[workers]\noutput_history_bytes = "much"\n', 'f line 2, workers.output_history_bytes: '],
   ['[log]\nlevel = "loud"\n', 'f line 2, log.level: '],
   ['[plugins]\nobserver = false\n', 'f line 2, plugins.observer: '],
