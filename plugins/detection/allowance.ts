@@ -8,6 +8,7 @@
  *  3. What was stopped is undecided, never false: inside a `not` false would hold.
  *  4. What makes looks overrun is given up for as long as its file stays as it is.
  */
+import { closeSync, openSync } from 'node:fs'
 import { createContext, Script, type Context } from 'node:vm'
 
 /** More than ten times what any manifest of ours needs for a full screen. */
@@ -85,6 +86,10 @@ export class Allowance {
 
   /** False when it was stopped. */
   #run(work: () => void): boolean {
+    if (!canBeWatched()) {
+      this.#stops = MAX_STOPS // nothing of this look is decided, and no pattern is to blame
+      return false
+    }
     const startUs = usedUs()
     try {
       watched(work, Math.max(1, Math.ceil(this.#leftUs / 1_000)))
@@ -122,6 +127,21 @@ export function slowness<T extends object>(owner: object, nameOf: (item: T) => s
   if (givenUp.size === 0) return `its patterns took longer than ${limit}, a look was cut short`
   const names = [...givenUp].map((it) => nameOf(it as T))
   return `not used any more, for taking longer than ${limit}: ${names.slice(0, 8).join(', ')}${names.length > 8 ? ', …' : ''}`
+}
+
+/** What the engine's watch opens for itself, and some more for other threads; without them it ends the process. */
+const WATCH_DESCRIPTORS = 12
+
+function canBeWatched(): boolean {
+  const open: number[] = []
+  try {
+    while (open.length < WATCH_DESCRIPTORS) open.push(openSync('/dev/null', 'r'))
+    return true
+  } catch {
+    return false
+  } finally {
+    for (const fd of open) closeSync(fd)
+  }
 }
 
 let job: (() => void) | undefined

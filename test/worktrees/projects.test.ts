@@ -335,8 +335,8 @@ test('the registry is bounded, and remembers when a project was used last', asyn
     await table.put({ ...project, id, label: id, git_common_dir: `/nowhere/${n}` })
   }
   const second = await at('second')
-  for (const more of [projects.ensure(second), projects.add(second, {}, signal)])
-    await expect(more).rejects.toMatchObject({ code: 'project_store_error' })
+  for (const more of [() => projects.ensure(second), () => projects.add(second, {}, signal)])
+    await expect(more()).rejects.toMatchObject({ code: 'project_store_error' })
   expect((await projects.ensure(first)).id).toBe(project.id)
   await projects.remove('p-00000001')
   expect((await projects.ensure(second)).label).toBe('second')

@@ -116,6 +116,12 @@ export class Git {
       stdio: ['pipe', 'pipe', 'pipe'],
       detached: true,
     })
+    // Without a descriptor left there is no child and no pipe, and nobody may miss its only word.
+    const unborn = new Promise<never>((_, reject) =>
+      child.once('error', (failure) => reject(new GitFailure('spawn', args, failure.message))),
+    )
+    unborn.catch(() => undefined) // told below as well, or there was a child
+    if (child.pid === undefined) return await unborn
     const out: Buffer[] = []
     let bytes = 0
     let truncated = false
