@@ -16,10 +16,10 @@ import type { RuntimeService } from '../packages/api.ts'
 import type { ActivityEvidence, SessionService } from '../sessions/api.ts'
 import type { AgentActivity, RuntimeIdentity, SessionInfo } from '../sessions/types.ts'
 import type { ActivityChange } from './api.ts'
-import { ANY_APP } from './weigh.ts'
 import type { Publication } from './decide.ts'
 import type { Manifests } from './manifests.ts'
 import { isSameRuntime, Tracker } from './tracker.ts'
+import { ANY_APP } from './weigh.ts'
 
 /** More changes than a terminal can show within the longest wait for input. */
 const MAX_KEPT = 128

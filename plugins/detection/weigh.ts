@@ -42,7 +42,7 @@ export interface Sight {
   /** Foreground process group, where known. */
   readonly group: number | undefined
   readonly evidence: TerminalEvidence | undefined
-  /** `app` of the reports that speak for this agent. */
+  /** `app` of the reports that speak for this agent, ANY_APP for every one; undefined: its agent makes none. */
   readonly reportApp: string | undefined
 }
 
@@ -298,7 +298,9 @@ function weighReport(trail: Trail, sight: Sight): ReportWeight {
   const out = (why: string, says?: AgentActivity): ReportWeight => ({ says, stands: false, why, turnsAt: Infinity })
   if (report === undefined) return out('')
   const says = Object.hasOwn(REPORTED, report.state) ? REPORTED[report.state] : undefined
-  if (sight.reportApp !== ANY_APP && report.app !== sight.reportApp) return out('it speaks for another program', says)
+  const { reportApp } = sight
+  if (reportApp === undefined || (reportApp !== ANY_APP && report.app !== reportApp))
+    return out('it speaks for another program', says)
   if (says === undefined) return out('its word is not known')
   if (report.group !== undefined && sight.group !== undefined && report.group !== sight.group)
     return out('who said it is no longer in front', says)

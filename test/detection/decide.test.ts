@@ -290,6 +290,17 @@ describe('reports', () => {
     expect(it.shown).toBe('working')
   })
 
+  test('that name nobody do not count for an agent that makes none', () => {
+    const it = resting()
+    it.app = undefined
+    it.report('working')
+    it.pass(1_000)
+    expect(it.shown).toBe('idle')
+    expect(it.verdict?.voices).toContainEqual(
+      expect.objectContaining({ source: 'report', counted: false, why: 'it speaks for another program' }),
+    )
+  })
+
   test('FC-816b: a report of working lasts while the screen agrees, and not against an empty composer after it', () => {
     const it = resting()
     it.report('working')

@@ -44,6 +44,8 @@ export class Stage {
   verdict: Verdict | undefined
   /** Without it the worker is one that keeps no evidence. */
   evidence = true
+  /** What the reports of its agent name, and what detection expects; undefined: no name, and none is expected. */
+  app: string | undefined = APP
   #face: Face = {}
   #watermark = 0
   #outputAt: number | undefined
@@ -88,7 +90,7 @@ export class Stage {
   }
   report(state: string, more: Partial<StateReport> = {}): void {
     if (state === 'working') this.#reports++
-    this.#report = { state, app: APP, at: this.now, ...more }
+    this.#report = { state, ...(this.app === undefined ? {} : { app: this.app }), at: this.now, ...more }
     this.output()
   }
   /** What is true of the processes, without output. */
@@ -131,7 +133,7 @@ export class Stage {
       readings,
       identity,
       group: this.#face.group,
-      reportApp: APP,
+      reportApp: this.app,
       evidence: this.evidence
         ? {
             ...(this.#titleAt === undefined ? {} : { title_at: this.#titleAt }),
