@@ -20,3 +20,13 @@ export function firstOf(...signals: readonly AbortSignal[]): Disposable & { read
     },
   }
 }
+
+/** As `work`, but no longer than until the signal aborts: then rejects with its reason. The work itself goes on. */
+export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}

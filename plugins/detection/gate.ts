@@ -3,6 +3,7 @@
  * what is preselected in every agent seen, so what cannot be read refuses.
  */
 import { delay, type Clock } from '../../kernel/clock.ts'
+import { firstOf, orAborted } from '../../platform/signals.ts'
 import type { TerminalSnapshot } from '../../protocol/worker/messages.ts'
 import {
   sessionFaults as faults,
@@ -143,29 +144,19 @@ async function settled(
   caller: AbortSignal,
   needsMore: (look: Look) => boolean,
 ): Promise<Look | undefined> {
-  const either = AbortSignal.any([signal, caller])
+  using either = firstOf(signal, caller)
   const until = clock.monotonic() + SETTLE_MS
   for (;;) {
     // What was printed and is not in the picture is held back: an update that is not complete. Older workers do not say so.
     const printed = sessions.progress(id)?.outputOffset ?? 0
-    const found = await orAborted(tracker.look(), either)
+    const found = await orAborted(tracker.look(), either.signal)
     if (found === undefined) return undefined
     const partial = found.sight.partial || found.picture.update_open === true || found.picture.watermark < printed
     const look = { ...found, sight: { ...found.sight, partial } }
     const left = until - clock.monotonic()
     if (left <= 0 || !(partial || needsMore(look))) return look
-    await delay(clock, Math.min(partial ? PARTIAL_MS : (look.decision.againMs ?? left), left), either)
+    await delay(clock, Math.min(partial ? PARTIAL_MS : (look.decision.againMs ?? left), left), either.signal)
   }
-}
-
-/** As `work`, but no longer than until the signal aborts. */
-function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason as Error)
-    if (signal.aborted) abort()
-    signal.addEventListener('abort', abort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
 }
 
 function firstAfter(

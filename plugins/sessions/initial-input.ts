@@ -1,5 +1,6 @@
 /** The first prompt of a new session: written once the program shows that it reads, or not at all. */
 import { delay, type Clock } from '../../kernel/clock.ts'
+import { firstOf } from '../../platform/signals.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { INPUT_SILENT_GRACE_MS } from '../../protocol/limits.ts'
 import type { TerminalSnapshot } from '../../protocol/worker/messages.ts'
@@ -87,7 +88,8 @@ class Changes implements Disposable {
     if (!this.#seen) {
       const over = new AbortController()
       this.#wake = () => over.abort()
-      await delay(this.#clock, ms, AbortSignal.any([signal, over.signal])).catch(() => signal.throwIfAborted())
+      using either = firstOf(signal, over.signal)
+      await delay(this.#clock, ms, either.signal).catch(() => signal.throwIfAborted())
     }
     this.#seen = false
   }

@@ -6,6 +6,7 @@
  *  3. A wait counts only evidence observed after the boundary taken right before the write.
  *  4. Text is framed by what the picture that admitted it shows.
  */
+import { firstOf, orAborted } from '../../platform/signals.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { MAX_WAIT_MS } from '../../protocol/limits.ts'
 import type { ActivityEvidence, ActivityReader } from './api.ts'
@@ -73,7 +74,8 @@ export async function sendAndWait(
   using _place = host.waiters.enter(session)
   const deadline = new AbortController()
   using _timer = host.kernel.clock.after(wait.timeoutMs, () => deadline.abort(faults.session_input_timeout({ id })))
-  const signal = AbortSignal.any([caller, deadline.signal])
+  using either = firstOf(caller, deadline.signal)
+  const { signal } = either
   await admit(host, session, request, signal, true, false)
   // The write may outlive this call (2): its end closes the gate, the call itself ends with the deadline.
   const sent = inTurn(session, request.text, signal, () => admitAndWrite(host, session, request, signal, true))
@@ -87,15 +89,6 @@ function inTurn<T>(session: Session, text: string, signal: AbortSignal, write: (
     signal.throwIfAborted()
     return write()
   }, Buffer.byteLength(text))
-}
-
-function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = (): void => reject(signal.reason as Error)
-    if (signal.aborted) abort()
-    signal.addEventListener('abort', abort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
 }
 
 /** Answers the boundary behind which evidence of what the program did with the input lies. */
