@@ -52,6 +52,10 @@ const identities: TableSpec<v.InferOutput<typeof Identity>> = {
   encode: (it) => it,
 }
 
+/** Pure. Equal for events that are the same one (3); a report may be reported again under another kind. */
+const identityOf = ({ session_id, generation = '', report }: Omit<TurnEvent, 'seq' | 'at_ms'>): string =>
+  report === undefined ? `exited ${session_id} ${generation}` : `report ${report}`
+
 export class TurnJournal {
   readonly #store: RecordTables
   readonly #turns: Table<TurnEvent>
@@ -66,8 +70,8 @@ export class TurnJournal {
   #last = 0
   #lastTold = 0
   #told: Promise<void> = Promise.resolve()
-  /** Ids of reports among the events, those on their way included. */
-  readonly #reports = new Set<string>()
+  /** `identityOf` the events that are recorded once (3), those on their way included. */
+  readonly #once = new Set<string>()
   /** Told and not durable yet, oldest first; at most RETAINED. */
   #refused: TurnEvent[] = []
   #retry: Disposable | undefined
@@ -88,7 +92,7 @@ export class TurnJournal {
   async take(): Promise<void> {
     this.#events = [...this.#turns.values()].sort((a, b) => a.seq - b.seq)
     this.#last = this.#lastTold = this.#events.at(-1)?.seq ?? 0
-    for (const { report } of this.#events) if (report !== undefined) this.#reports.add(report)
+    for (const it of this.#events) this.#once.add(identityOf(it))
     let identity = this.#identities.get('journal')
     if (identity === undefined) {
       identity = { id: randomBytes(6).toString('base64url'), created_ms: this.#clock.now() }
@@ -140,24 +144,23 @@ export class TurnJournal {
 
   /** False when that end is recorded already (3). */
   recordExit(sessionId: string, generation: string): boolean {
-    const known = this.#events.some(
-      (it) => it.event === 'exited' && it.session_id === sessionId && it.generation === generation,
-    )
-    if (!known) void this.#record({ session_id: sessionId, event: 'exited', generation })
+    const end = { session_id: sessionId, event: 'exited', generation } as const
+    const known = this.#once.has(identityOf(end))
+    if (!known) void this.#record(end)
     return !known
   }
 
   /** A settled report; the same id again is recorded already. Resolves once it is told, durable where the disk takes it. */
   async recordReport(sessionId: string, kind: TurnKind, report: string): Promise<void> {
-    if (this.#reports.has(report)) return await this.#told
-    this.#reports.add(report)
-    await this.#record({ session_id: sessionId, event: kind, report })
+    const settled = { session_id: sessionId, event: kind, report }
+    await (this.#once.has(identityOf(settled)) ? this.#told : this.#record(settled))
   }
 
   /** Listeners hear of it in the order of the numbers. */
   #record(what: Omit<TurnEvent, 'seq' | 'at_ms'>): Promise<void> {
     const event: TurnEvent = { seq: ++this.#last, at_ms: Math.round(this.#clock.now()), ...what }
     const dropped = this.#events.length >= RETAINED + DROPPED_AT_ONCE ? this.#events.slice(0, DROPPED_AT_ONCE) : []
+    this.#once.add(identityOf(event))
     const stored = this.#write([event], dropped)
     this.#told = this.#told.then(async () => {
       await stored // 2
@@ -171,7 +174,7 @@ export class TurnJournal {
 
   #drop(dropped: readonly TurnEvent[]): void {
     this.#events = this.#events.slice(dropped.length)
-    for (const { report } of dropped) if (report !== undefined) this.#reports.delete(report)
+    for (const it of dropped) this.#once.delete(identityOf(it))
   }
 
   /** Never rejects: what is refused waits for the next try, or the next event. */
