@@ -17,6 +17,7 @@ import {
   TURN_WAIT_CEILING_MS,
   TURN_WAIT_DEFAULT_MS,
 } from '../protocol/limits.ts'
+import { NOTIFICATION_KINDS } from '../protocol/words.ts'
 import type { Paths } from './paths.ts'
 import { readPrivate } from './secure-files.ts'
 
@@ -76,14 +77,6 @@ const MIN_HISTORY_BYTES = 65_536
 const MAX_TURN_WAIT_MS = 24 * 3_600_000
 const MAX_NOTIFY_MS = 300_000
 const NOTIFY_TIMEOUT_MS = 10_000
-const NOTICE_KINDS = [
-  'agent_blocked',
-  'approval_required',
-  'turn_completed',
-  'session_finished',
-  'error',
-  'system',
-] as const
 
 const whole = (minimum: number, maximum: number, fallback: number) =>
   v.optional(v.pipe(v.number(), v.integer(), v.minValue(minimum), v.maxValue(maximum)), fallback)
@@ -139,7 +132,7 @@ const File = v.strictObject({
     v.strictObject({
       command: v.optional(v.pipe(v.array(v.pipe(v.string(), v.minLength(1))), v.maxLength(64)), []),
       timeout_ms: whole(1, MAX_NOTIFY_MS, NOTIFY_TIMEOUT_MS),
-      kinds: v.optional(v.array(v.picklist(NOTICE_KINDS)), []),
+      kinds: v.optional(v.array(v.picklist(NOTIFICATION_KINDS)), []),
     }),
     {},
   ),

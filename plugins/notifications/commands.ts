@@ -9,6 +9,7 @@ import {
   type TypedCall,
 } from '../../protocol/command.ts'
 import { Fault } from '../../protocol/fault.ts'
+import { NOTIFICATION_KINDS, NOTIFICATION_SEVERITIES } from '../../protocol/words.ts'
 import type contract from './contract.ts'
 import type { KindPolicy, NotificationPolicy, NotificationRecord, NotificationStatus } from './types.ts'
 import { listBlocks, policyBlocks } from './views.ts'
@@ -16,8 +17,6 @@ import { listBlocks, policyBlocks } from './views.ts'
 export { watchLine } from './views.ts'
 
 const U32 = { minimum: 1, maximum: 4_294_967_295 }
-const KINDS = ['agent_blocked', 'approval_required', 'turn_completed', 'session_finished', 'error', 'system'] as const
-const SEVERITIES = ['info', 'success', 'warning', 'error', 'action_required'] as const
 const STATUSES = ['unread', 'read', 'acknowledged', 'archived', 'deleted'] as const
 const PROVIDERS = ['default', 'codex', 'claude', 'hermes'] as const
 const LOCAL = 'local'
@@ -30,15 +29,15 @@ const present = <K extends string, V>(key: K, value: V | undefined): { [P in K]?
 
 const ALL_HOSTS: Flag = { name: 'all-hosts', about: 'ask every host; this release knows the local one' }
 const STATUS: Flag = { name: 'status', value: 'status', choices: STATUSES, about: 'only of this status' }
-const KIND: Flag = { name: 'kind', value: 'kind', choices: KINDS, about: 'only of this kind' }
+const KIND: Flag = { name: 'kind', value: 'kind', choices: NOTIFICATION_KINDS, about: 'only of this kind' }
 
 /** Every record that matches, page after page; with `--limit` one page and where it goes on. */
 async function pages(context: CommandContext, input: Input): Promise<{ records: NotificationRecord[]; next?: string }> {
   const call = typed(context)
   const filter = {
     ...present('status', input.has('unread') ? 'unread' : (input.value('status') as NotificationStatus | undefined)),
-    ...present('kind', input.value('kind') as (typeof KINDS)[number] | undefined),
-    ...present('severity', input.value('severity') as (typeof SEVERITIES)[number] | undefined),
+    ...present('kind', input.value('kind') as (typeof NOTIFICATION_KINDS)[number] | undefined),
+    ...present('severity', input.value('severity') as (typeof NOTIFICATION_SEVERITIES)[number] | undefined),
     ...present('provider', input.value('provider')),
     ...present('session_id', await sessionId(context, input.value('session'))),
     ...present('limit', input.integer('limit')),
@@ -75,7 +74,7 @@ export const notificationsList: Command = {
     { name: 'unread', about: 'only unread ones' },
     STATUS,
     KIND,
-    { name: 'severity', value: 'severity', choices: SEVERITIES, about: 'only of this severity' },
+    { name: 'severity', value: 'severity', choices: NOTIFICATION_SEVERITIES, about: 'only of this severity' },
     { name: 'agent', value: 'name', about: 'only of this runtime' },
     { name: 'provider', value: 'name', about: 'only from this reporter' },
     { name: 'session', value: 'target', about: 'only of this session' },
@@ -177,7 +176,7 @@ export const policySet: Command = {
       choices: PROVIDERS,
       about: 'whose notifications (default: those without an entry)',
     },
-    { name: 'kind', value: 'kind', choices: KINDS, about: 'the kind' },
+    { name: 'kind', value: 'kind', choices: NOTIFICATION_KINDS, about: 'the kind' },
     { name: 'enabled', about: 'keep them' },
     { name: 'disabled', about: 'drop them' },
     ALL_HOSTS,

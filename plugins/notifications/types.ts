@@ -1,22 +1,15 @@
 /** Objects of the inbox as clients see them (contract/types.md "Notifications"). Data only. */
 import * as v from 'valibot'
 import { U32, nonEmpty, recordOf } from '../../protocol/scalars.ts'
+import { NOTIFICATION_KINDS, NOTIFICATION_SEVERITIES } from '../../protocol/words.ts'
 
 const MAX_SOURCE_CHARS = 256
 const MAX_AGENT_KIND_CHARS = 128
 
-/** `task_settled` and `task_attention` are reserved and refused. */
-export const NotificationKind = v.picklist([
-  'agent_blocked',
-  'approval_required',
-  'turn_completed',
-  'session_finished',
-  'error',
-  'system',
-])
+export const NotificationKind = v.picklist(NOTIFICATION_KINDS)
 export type NotificationKind = v.InferOutput<typeof NotificationKind>
 
-export const NotificationSeverity = v.picklist(['info', 'success', 'warning', 'error', 'action_required'])
+export const NotificationSeverity = v.picklist(NOTIFICATION_SEVERITIES)
 export type NotificationSeverity = v.InferOutput<typeof NotificationSeverity>
 
 export const NotificationStatus = v.picklist(['unread', 'read', 'acknowledged', 'archived', 'deleted'])

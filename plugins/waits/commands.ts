@@ -2,10 +2,10 @@
 import { JSON_FLAG, type Command, type CommandContext, type Input, type TypedCall } from '../../protocol/command.ts'
 import { MAX_TURN_TARGETS, MAX_WAIT_MS, TURN_WAIT_CEILING_MS } from '../../protocol/limits.ts'
 import { withRuntimeId } from '../../protocol/window/spelling.ts'
+import { TURN_KINDS } from '../../protocol/words.ts'
 import type contract from './contract.ts'
 import type { TurnKind, TurnTarget } from './contract.ts'
 
-const KINDS = ['turn_completed', 'agent_blocked', 'approval_required', 'exited'] as const
 const STATES = ['starting', 'running', 'stopped', 'done', 'failed'] as const
 const ACTIVITIES = ['working', 'blocked', 'idle'] as const
 const TURN_FLAGS = ['until', 'after', 'timeout'] as const
@@ -31,7 +31,7 @@ export function duration(text: string): number | undefined {
 }
 
 const kindsOf = (input: Input): string[] => input.values('until').flatMap((it) => it.split(','))
-const isKind = (text: string): text is TurnKind => (KINDS as readonly string[]).includes(text)
+const isKind = (text: string): text is TurnKind => (TURN_KINDS as readonly string[]).includes(text)
 
 /** Pure. What the flags alone do not show; both modes have their own flags and never mix. */
 function problem(input: Input): string | undefined {
@@ -46,7 +46,8 @@ function problem(input: Input): string | undefined {
     return targets.length > 1 ? 'only a wait for turns takes several sessions' : changeProblem(input)
   if (targets.length > MAX_TURN_TARGETS) return `at most ${MAX_TURN_TARGETS} sessions, not ${targets.length}`
   const unknown = kindsOf(input).find((it) => !isKind(it))
-  if (unknown !== undefined) return `--until takes ${KINDS.join(', ')}; not ${JSON.stringify(unknown.slice(0, 60))}`
+  if (unknown !== undefined)
+    return `--until takes ${TURN_KINDS.join(', ')}; not ${JSON.stringify(unknown.slice(0, 60))}`
   const timeout = input.value('timeout')
   if (timeout !== undefined && duration(timeout) === undefined)
     return `--timeout needs a number and a unit, as in 90s or 5m; not ${JSON.stringify(timeout.slice(0, 60))}`

@@ -3,10 +3,11 @@ import * as v from 'valibot'
 import { contract } from '../../protocol/contract.ts'
 import { MAX_TURN_TARGETS } from '../../protocol/limits.ts'
 import { Dec, Int, SessionId, Timestamp } from '../../protocol/scalars.ts'
+import { TURN_KINDS } from '../../protocol/words.ts'
 import { AgentActivity, RuntimeIdentity, SessionInfo, SessionState } from '../sessions/types.ts'
 import { faults, waiterLimit } from './faults.ts'
 
-export const TurnKind = v.picklist(['turn_completed', 'agent_blocked', 'approval_required', 'exited'])
+export const TurnKind = v.picklist(TURN_KINDS)
 export type TurnKind = v.InferOutput<typeof TurnKind>
 
 const positive = v.pipe(Int, v.minValue(1))
