@@ -1,7 +1,7 @@
 /** What a tree holds that is nowhere else. Looking changes nothing in the tree, its index included. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { hasOwnCommits, unsavedIn, type Unsaved } from './git/repository.ts'
+import { hasOwnCommits, ownCommitOf, unsavedIn, type Unsaved } from './git/repository.ts'
 import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex, type IndexedTree } from './git/own-index.ts'
 import { GitFailure, type Git, type GitCall } from './git/run.ts'
 import type { Located } from './locate.ts'
@@ -48,7 +48,7 @@ async function commitsApart(git: Git, cwd: string, signal: AbortSignal | undefin
   const { text } = await git.run(['for-each-ref', '--format=%(objectname)', ...TREE_REFS], call)
   const apart: string[] = []
   for (const commit of new Set(text.split('\n').filter((it) => it !== ''))) {
-    const own = await git.run(['rev-list', '--max-count=1', commit, '--not', '--branches', '--remotes', '--tags'], call)
+    const own = await git.run(ownCommitOf(commit), call)
     if (own.text !== '') apart.push(commit)
   }
   return apart
@@ -72,7 +72,7 @@ export async function lostHead(git: Git, at: { readonly admin: string }): Promis
   const { status, text } = await git.run(['rev-parse', 'HEAD^{commit}', '--symbolic-full-name', 'HEAD'], call)
   const [commit = '', ref = ''] = text.split('\n')
   if (status !== 0 || ref !== 'HEAD') return undefined
-  const own = await git.run(['rev-list', '--max-count=1', commit, '--not', '--branches', '--remotes', '--tags'], call)
+  const own = await git.run(ownCommitOf(commit), call)
   return own.status === 0 && own.text !== '' ? { commit } : undefined
 }
 

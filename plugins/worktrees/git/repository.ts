@@ -145,6 +145,18 @@ export async function unsavedIn(git: Git, tree: string, signal?: AbortSignal): P
   return { untracked, uncommitted: entries.filter((it) => /^[12u] /.test(it)).length }
 }
 
+/** Arguments that ask for the first of the commits that are on no branch, no remote branch and no tag. */
+export const ownCommitOf = (commit: string, exclude: readonly string[] = []): string[] => [
+  'rev-list',
+  '--max-count=1',
+  commit,
+  '--not',
+  ...exclude,
+  '--branches',
+  '--remotes',
+  '--tags',
+]
+
 /**
  * Whether HEAD of a tree has commits that are on no branch but its own (`keep` is not counted), no remote branch and no
  * tag: what is lost with the tree or its branch. Throws GitFailure.
@@ -156,9 +168,9 @@ export async function hasOwnCommits(
   signal?: AbortSignal,
 ): Promise<boolean> {
   const exclude = own === undefined ? [] : [`--exclude=${own.slice('refs/heads/'.length)}`]
-  const { text } = await git.run(
-    ['rev-list', '--max-count=1', 'HEAD', '--not', ...exclude, '--branches', '--remotes', '--tags'],
-    { cwd: tree, ...(signal === undefined ? {} : { signal }) },
-  )
+  const { text } = await git.run(ownCommitOf('HEAD', exclude), {
+    cwd: tree,
+    ...(signal === undefined ? {} : { signal }),
+  })
   return text !== ''
 }
