@@ -8,13 +8,13 @@
  */
 import type { Clock } from '../../kernel/clock.ts'
 import type { Log } from '../../kernel/log.ts'
+import { diskUsage } from '../../platform/disk-usage.ts'
 import { Fault, messageOf } from '../../protocol/fault.ts'
 import type { NotificationService } from '../notifications/api.ts'
 import type { SessionService } from '../sessions/api.ts'
 import type { WorktreeService } from '../worktrees/api.ts'
 import type { HoldReason, RetentionPolicy, RetentionResult, SweptSession } from './contract.ts'
 import { isPinned, isUnconfirmed, overdue, type Candidate } from './select.ts'
-import { sizeOf } from './size.ts'
 
 const MAX_CHECKOUTS = 64
 const MAX_LISTED = 200
@@ -153,7 +153,7 @@ async function measured(
   path: string,
   signal: AbortSignal,
 ): Promise<Pick<SweptSession, 'worktree_bytes' | 'worktree_bytes_partial'>> {
-  const size = await sizeOf(path, signal)
+  const size = await diskUsage(path, signal)
   if (size === undefined) return {}
   return { worktree_bytes: size.bytes, ...(size.partial ? { worktree_bytes_partial: true } : {}) }
 }

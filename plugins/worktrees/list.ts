@@ -1,6 +1,5 @@
 /** worktree.list: every managed tree as it is now. Bounded: looks at a few at once, and counts sizes up to a number of files. */
-import { lstat, opendir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { diskUsage } from '../../platform/disk-usage.ts'
 import type { SessionService } from '../sessions/api.ts'
 import type { Binding } from './binding.ts'
 import type { WorktreeEntry } from './contract-trees.ts'
@@ -11,7 +10,6 @@ import { locate } from './locate.ts'
 import { headOf } from './start-commit.ts'
 
 const AT_ONCE = 4
-const MAX_SIZED_FILES = 200_000
 
 export async function listEntries(
   git: Git,
@@ -52,7 +50,7 @@ async function entryOf(
   if (at.kind === 'broken') return { ...known, state: 'broken', problem: at.problem }
   if (at.kind !== 'present') return { ...known, state: 'absent' }
   const state = binding.state === 'making' ? 'making' : 'present'
-  const size = sizes ? await sizeOf(at.path) : {}
+  const size = sizes ? await sizeOf(at.path, signal) : {}
   try {
     const head = await headOf(git, at.path)
     const branch = branchOf(head?.ref)
@@ -73,20 +71,8 @@ async function entryOf(
   }
 }
 
-/** Bytes the files of a tree take on disk, hard links counted each time. */
-async function sizeOf(root: string): Promise<{ size_bytes: number; size_partial?: boolean }> {
-  let bytes = 0
-  let seen = 0
-  const folders = [root]
-  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-    const entries = await opendir(folder).catch(() => undefined)
-    if (entries === undefined) continue
-    for await (const entry of entries) {
-      if (++seen > MAX_SIZED_FILES) return { size_bytes: bytes, size_partial: true }
-      const path = join(folder, entry.name)
-      if (entry.isDirectory()) folders.push(path)
-      else bytes += ((await lstat(path).catch(() => undefined))?.blocks ?? 0) * 512
-    }
-  }
-  return { size_bytes: bytes }
+async function sizeOf(tree: string, signal: AbortSignal): Promise<Pick<WorktreeEntry, 'size_bytes' | 'size_partial'>> {
+  const size = await diskUsage(tree, signal)
+  if (size === undefined) return {}
+  return { size_bytes: size.bytes, ...(size.partial ? { size_partial: true } : {}) }
 }
