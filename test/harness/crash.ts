@@ -18,10 +18,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import type { TestContext } from 'vitest'
+import { expect, type TestContext } from 'vitest'
 import type { Daemon } from './daemon.ts'
 import { carrying, programOf, runs, show } from './processes.ts'
 import { bin, makeRoots, REPOSITORY } from './roots.ts'
+import type { Session } from './session.ts'
 import { until } from './wait.ts'
 import { Wire, type Answer } from './wire.ts'
 import { World, type WorldOptions } from './world.ts'
@@ -126,6 +127,37 @@ export class CrashWorld extends World {
     return path
   }
 
+  async sessions(): Promise<Answer[]> {
+    return (await this.call('session.list')) as Answer[]
+  }
+
+  /** The daemon dies by its own hand; its workers too when the case says so; then the next one starts. */
+  async restart(workersToo = false): Promise<void> {
+    await this.dies()
+    if (workersToo) await this.killWorkers()
+    await this.startDying()
+  }
+
+  /** Dies while it stops a session whose worker does not answer; the next daemon is there. */
+  async stopUnanswered(session: Session, at: string): Promise<void> {
+    const worker = session.worker()
+    await this.daemon.kill()
+    process.kill(worker.pid, 'SIGSTOP')
+    await this.startDying(at)
+    expect((await session.info()).runtime.state).toBe('conflict')
+    await expect(session.stop()).rejects.toThrow()
+    if (runs(worker.pid)) process.kill(worker.pid, 'SIGCONT')
+    await this.restart()
+  }
+
+  /** Dies while it finds out that a worker was lost; the next daemon is there. */
+  async findLost(at: string): Promise<void> {
+    await this.daemon.kill()
+    await this.killWorkers()
+    await this.startDying(at, { unready: true })
+    await this.restart()
+  }
+
   /** Waits until the daemon died by its own hand. */
   async dies(): Promise<void> {
     const { signal, code } = await this.daemon.ended()
@@ -144,7 +176,7 @@ export class CrashWorld extends World {
    * An ended session may keep its worker for the last output.
    */
   async strays(): Promise<string[]> {
-    const listed = new Map(((await this.call('session.list')) as Answer[]).map((it) => [it.id as string, it]))
+    const listed = new Map((await this.sessions()).map((it) => [it.id as string, it]))
     const owner = (text: string): Answer => listed.get(ID.exec(text)?.[0] ?? '')
     const files = (['runtime', 'state', 'cache'] as const).flatMap((root) =>
       this.files(root)
@@ -187,6 +219,21 @@ function markerOf(pid: number): string {
     return entry ?? ''
   } catch {
     return '' // gone meanwhile
+  }
+}
+
+/** The points that the cases of one file die at; `<name>` or `<name>:<n>`, alone or first in a tuple. */
+export class CrashCases {
+  readonly #points = new Set<string>()
+
+  of<const T extends readonly (string | readonly [string, ...unknown[]])[]>(all: T): T {
+    for (const it of all) this.#points.add((typeof it === 'string' ? it : it[0]).split(':')[0] as string)
+    return all
+  }
+
+  /** Those of `points` that no case dies at. */
+  missing(points: readonly string[]): string[] {
+    return points.filter((it) => !this.#points.has(it))
   }
 }
 

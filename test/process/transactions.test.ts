@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, type TestContext } from 'vitest'
 import { DAEMON_CRASH_POINTS } from '../../platform/crash-points.ts'
-import { inCrashWorld, type CrashWorld } from '../harness/crash.ts'
+import { CrashCases, inCrashWorld, type CrashWorld } from '../harness/crash.ts'
 import { runs } from '../harness/processes.ts'
 import type { Session } from '../harness/session.ts'
 import { until } from '../harness/wait.ts'
@@ -17,12 +17,7 @@ const TIMEOUT = { timeout: 240_000 }
 /** Ends on SIGKILL alone, as does its helper outside the terminal: whatever is left alive stays alive. */
 const TOUGH = `trap '' HUP TERM; setsid sleep 9999 & echo "helper:$!"; echo ready; while read line; do echo "got:$line"; done; while :; do sleep 1; done`
 
-/** Points some case below dies at. */
-const tried = new Set<string>()
-const cases = <T extends readonly (string | readonly [string, ...unknown[]])[]>(all: T): T => {
-  for (const it of all) tried.add((typeof it === 'string' ? it : it[0]).split(':')[0] as string)
-  return all
-}
+const points = new CrashCases()
 
 /** A session of the tough program, or undefined when the daemon died before it answered. */
 async function create(w: CrashWorld, options: Record<string, unknown> = {}): Promise<Session | undefined> {
@@ -35,23 +30,14 @@ async function created(w: CrashWorld): Promise<Session> {
   return session
 }
 
-/** The daemon is dead; its workers too when the case says so; then the next one starts. */
-async function afterCrash(w: CrashWorld, workersToo: boolean): Promise<void> {
-  await w.dies()
-  if (workersToo) await w.killWorkers()
-  await w.startDying()
-}
-
-const list = async (w: CrashWorld): Promise<Answer[]> => (await w.call('session.list')) as Answer[]
-
 async function expectNothing(w: CrashWorld): Promise<void> {
-  await until('the session is gone', async () => (await list(w)).length === 0, { show: () => w.files('state') })
+  await until('the session is gone', async () => (await w.sessions()).length === 0, { show: () => w.files('state') })
   await w.nothingStrays()
 }
 
 async function expectLive(w: CrashWorld): Promise<Answer> {
   await w.nothingStrays()
-  const [info, ...more] = await list(w)
+  const [info, ...more] = await w.sessions()
   expect(more).toEqual([])
   expect(info).toMatchObject({ state: 'running', runtime: { state: 'live' } })
   expect(runs(info.pid)).toBe(true)
@@ -63,7 +49,7 @@ async function expectLive(w: CrashWorld): Promise<Answer> {
 async function expectLost(w: CrashWorld): Promise<void> {
   await w.nothingStrays()
   const info = await until('it is told as lost', async () => {
-    const [it] = await list(w)
+    const [it] = await w.sessions()
     return it?.runtime.state === 'lost' ? it : undefined
   })
   expect(info).toMatchObject({ state: 'failed', runtime: { loss_reason: 'runtime_lost' } })
@@ -73,7 +59,7 @@ async function expectLost(w: CrashWorld): Promise<void> {
 
 async function expectStopped(w: CrashWorld): Promise<void> {
   const info = await until('it is told as stopped', async () => {
-    const [it] = await list(w)
+    const [it] = await w.sessions()
     return it?.state === 'stopped' ? it : undefined
   })
   expect(info).toMatchObject({ exit_code: 137, runtime: { state: 'terminal' } })
@@ -90,7 +76,7 @@ const both = <T extends readonly [string, ...unknown[]]>(all: readonly T[]): [st
   ])
 
 describe.concurrent('session.new', () => {
-  const CASES = cases([
+  const CASES = points.of([
     ['store.append.before', 'nothing'],
     ['store.append.unsynced', 'nothing'],
     ['store.append.after', 'nothing'],
@@ -115,7 +101,7 @@ describe.concurrent('session.new', () => {
     await inCrashWorld(context, async (w) => {
       await w.startDying(at)
       expect(await create(w)).toBeUndefined()
-      await afterCrash(w, who !== 'alone')
+      await w.restart(who !== 'alone')
       if (outcome === 'nothing') await expectNothing(w)
       else if (who === 'alone') await expectLive(w)
       else await expectLost(w)
@@ -125,7 +111,7 @@ describe.concurrent('session.new', () => {
   })
 
   // The prompt lived in the daemon that died: a session without it is not what was asked for.
-  const WITH_INPUT = cases([
+  const WITH_INPUT = points.of([
     ['create.committed', 'nothing'],
     ['create.input.written', 'nothing'],
     ['store.append.before:3', 'nothing'],
@@ -137,7 +123,7 @@ describe.concurrent('session.new', () => {
     await inCrashWorld(context, async (w) => {
       await w.startDying(at)
       expect(await create(w, { input: 'hello' })).toBeUndefined()
-      await afterCrash(w, who !== 'alone')
+      await w.restart(who !== 'alone')
       if (outcome === 'nothing') await expectNothing(w)
       else if (who !== 'alone') await expectLost(w)
       else {
@@ -150,7 +136,7 @@ describe.concurrent('session.new', () => {
     })
   })
 
-  const UNDONE = cases([
+  const UNDONE = points.of([
     'job.retire.before',
     'job.retire.ended',
     'job.retire.after',
@@ -169,13 +155,13 @@ describe.concurrent('session.new', () => {
       const program = join(w.roots.work, 'no-program')
       writeFileSync(program, '#!/no/such/interpreter\n', { mode: 0o755 })
       await expect(w.session(program, [])).rejects.toThrow()
-      await afterCrash(w, false)
+      await w.restart()
       await expectNothing(w)
     })
   })
 
   // Whoever undoes it may die as well.
-  test.for(cases(['teardown.retired', 'teardown.swept', 'purge.journals', 'remove.forgotten'] as const))(
+  test.for(points.of(['teardown.retired', 'teardown.swept', 'purge.journals', 'remove.forgotten'] as const))(
     'the daemon that undoes it dies too: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -184,13 +170,13 @@ describe.concurrent('session.new', () => {
         await create(w)
         await w.dies()
         await w.startDying(at, { unready: true })
-        await afterCrash(w, false)
+        await w.restart()
         await expectNothing(w)
       })
     },
   )
 
-  test.for(cases(['job.retire.ended', 'unrecorded.retired', 'purge.sockets', 'purge.journals'] as const))(
+  test.for(points.of(['job.retire.ended', 'unrecorded.retired', 'purge.sockets', 'purge.journals'] as const))(
     'a worker no record names: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -199,7 +185,7 @@ describe.concurrent('session.new', () => {
         await create(w)
         await w.dies()
         await w.startDying(at, { unready: true })
-        await afterCrash(w, false)
+        await w.restart()
         await expectNothing(w)
       })
     },
@@ -207,7 +193,7 @@ describe.concurrent('session.new', () => {
 })
 
 describe.concurrent('session.stop', () => {
-  const CASES = cases([
+  const CASES = points.of([
     ['stop.before', 'live', 'lost'],
     ['store.append.before:3', 'live', 'lost'],
     ['store.append.unsynced:3', 'stopped', 'lost'],
@@ -222,7 +208,7 @@ describe.concurrent('session.stop', () => {
       await w.startDying(at)
       const session = await created(w)
       await expect(session.stop()).rejects.toThrow()
-      await afterCrash(w, who !== 'alone')
+      await w.restart(who !== 'alone')
       const outcome = who === 'alone' ? alone : together
       if (outcome === 'live') await expectLive(w)
       else if (outcome === 'lost') await expectLost(w)
@@ -230,7 +216,7 @@ describe.concurrent('session.stop', () => {
     })
   })
 
-  test.for(cases(['adopt.asked', 'adopt.taken', 'stop.answered'] as const))(
+  test.for(points.of(['adopt.asked', 'adopt.taken', 'stop.answered'] as const))(
     'the daemon that replays it dies too: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -239,27 +225,20 @@ describe.concurrent('session.stop', () => {
         await (await created(w)).stop().catch(() => undefined)
         await w.dies()
         await w.startDying(at, { unready: true })
-        await afterCrash(w, false)
+        await w.restart()
         await expectStopped(w)
       })
     },
   )
 
-  test.for(cases(['stop.recorded', 'job.retire.ended', 'stop.after'] as const))(
+  test.for(points.of(['stop.recorded', 'job.retire.ended', 'stop.after'] as const))(
     'of a worker that does not answer: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
       await inCrashWorld(context, async (w) => {
         await w.startDying()
         const session = await created(w)
-        const worker = session.worker()
-        await w.daemon.kill()
-        process.kill(worker.pid, 'SIGSTOP')
-        await w.startDying(at)
-        expect((await session.info()).runtime.state).toBe('conflict')
-        await expect(session.stop()).rejects.toThrow()
-        if (runs(worker.pid)) process.kill(worker.pid, 'SIGCONT')
-        await afterCrash(w, false)
+        await w.stopUnanswered(session, at)
         await expectStopped(w)
       })
     },
@@ -267,7 +246,7 @@ describe.concurrent('session.stop', () => {
 })
 
 describe.concurrent('session.remove', () => {
-  const CASES = cases([
+  const CASES = points.of([
     ['remove.before', 'live'],
     ['store.append.before:3', 'live'],
     ['store.append.after:3', 'gone'],
@@ -293,31 +272,29 @@ describe.concurrent('session.remove', () => {
       await w.startDying(at)
       const session = await created(w)
       await expect(session.remove()).rejects.toThrow()
-      await afterCrash(w, who !== 'alone')
+      await w.restart(who !== 'alone')
       if (outcome === 'gone') await expectNothing(w)
       else if (who === 'alone') await expectLive(w)
       else await expectLost(w)
     })
   })
 
-  test.for(cases(['adopt.asked', 'teardown.retired', 'teardown.swept', 'purge.sockets', 'remove.forgotten'] as const))(
-    'the daemon that finishes it dies too: %s',
-    TIMEOUT,
-    async (at, context: TestContext) => {
-      await inCrashWorld(context, async (w) => {
-        await w.startDying('remove.recorded')
-        await (await created(w)).remove().catch(() => undefined)
-        await w.dies()
-        await w.startDying(at, { unready: true })
-        await afterCrash(w, false)
-        await expectNothing(w)
-      })
-    },
-  )
+  test.for(
+    points.of(['adopt.asked', 'teardown.retired', 'teardown.swept', 'purge.sockets', 'remove.forgotten'] as const),
+  )('the daemon that finishes it dies too: %s', TIMEOUT, async (at, context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying('remove.recorded')
+      await (await created(w)).remove().catch(() => undefined)
+      await w.dies()
+      await w.startDying(at, { unready: true })
+      await w.restart()
+      await expectNothing(w)
+    })
+  })
 })
 
 describe.concurrent('rename and metadata', () => {
-  const CASES = cases([
+  const CASES = points.of([
     ['change.before', 'old'],
     ['store.append.before:3', 'old'],
     ['store.append.unsynced:3', 'new'],
@@ -331,7 +308,7 @@ describe.concurrent('rename and metadata', () => {
       const session = await w.sh(TOUGH, { name: 'old' })
       await session.untilScreen('ready')
       await expect(session.call('session.rename', { name: 'new' })).rejects.toThrow()
-      await afterCrash(w, false)
+      await w.restart()
       expect(await expectLive(w)).toMatchObject({ id: session.id, name: outcome })
     })
   })
@@ -342,28 +319,28 @@ describe.concurrent('rename and metadata', () => {
       const session = await w.sh(TOUGH, { metadata: { a: 'old', b: 'old' } })
       await session.untilScreen('ready')
       await expect(session.call('session.set_metadata', { metadata: { a: 'new', b: 'new' } })).rejects.toThrow()
-      await afterCrash(w, false)
+      await w.restart()
       expect((await expectLive(w)).metadata).toEqual({ a: outcome, b: outcome })
     })
   })
 })
 
 describe.concurrent('a start of the daemon', () => {
-  const ADOPTION = cases([['adopt.listed'], ['adopt.asked'], ['adopt.taken'], ['adopt.after']] as const)
+  const ADOPTION = points.of([['adopt.listed'], ['adopt.asked'], ['adopt.taken'], ['adopt.after']] as const)
   test.for(both(ADOPTION))('adopts: %s, %s', TIMEOUT, async ([at, who], context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       await w.startDying()
       const session = await created(w)
       await w.daemon.kill()
       await w.startDying(at, { unready: true })
-      await afterCrash(w, who !== 'alone')
+      await w.restart(who !== 'alone')
       if (who === 'alone') expect(await expectLive(w)).toMatchObject({ id: session.id, pid: session.pid })
       else await expectLost(w)
     })
   })
 
   test.for(
-    cases([
+    points.of([
       'lost.swept',
       'job.retire.before',
       'job.retire.ended',
@@ -375,15 +352,12 @@ describe.concurrent('a start of the daemon', () => {
     await inCrashWorld(context, async (w) => {
       await w.startDying()
       await created(w)
-      await w.daemon.kill()
-      await w.killWorkers()
-      await w.startDying(at, { unready: true })
-      await afterCrash(w, false)
+      await w.findLost(at)
       await expectLost(w)
     })
   })
 
-  test.for(cases(['adopt.listed', 'job.retire.before', 'job.retire.after'] as const))(
+  test.for(points.of(['adopt.listed', 'job.retire.before', 'job.retire.after'] as const))(
     'imports an end from a journal: %s',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -399,7 +373,7 @@ describe.concurrent('a start of the daemon', () => {
           writeFileSync(gate, '')
           await until('the worker left', () => !runs(worker.pid))
           await w.startDying(at, { unready: true })
-          await afterCrash(w, false)
+          await w.restart()
           await w.nothingStrays()
           expect(await session.info()).toMatchObject({ state: 'failed', exit_code: 7, runtime: { state: 'terminal' } })
         },
@@ -410,7 +384,7 @@ describe.concurrent('a start of the daemon', () => {
 })
 
 test('every point of the daemon is died at', () => {
-  expect(DAEMON_CRASH_POINTS.filter((it) => !tried.has(it))).toEqual([])
+  expect(points.missing(DAEMON_CRASH_POINTS)).toEqual([])
 })
 
 test('the shipped programs hold no crash point', () => {

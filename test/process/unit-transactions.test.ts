@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test, type TestContext } from 'vitest'
 import { UNIT_CRASH_POINTS } from '../../platform/crash-points.ts'
 import { serviceNamespace } from '../../platform/service-namespace.ts'
 import { join } from 'node:path'
-import { inCrashWorld, type CrashWorld } from '../harness/crash.ts'
+import { CrashCases, inCrashWorld, type CrashWorld } from '../harness/crash.ts'
 import { runs } from '../harness/processes.ts'
 import type { Session } from '../harness/session.ts'
 import { startUserSystemd } from '../harness/user-systemd.ts'
@@ -31,11 +31,7 @@ afterAll(async () => {
   if (typeof manager !== 'string') await manager[Symbol.asyncDispose]()
 })
 
-const tried = new Set<string>()
-const cases = <T extends readonly (string | readonly [string, ...unknown[]])[]>(all: T): T => {
-  for (const it of all) tried.add((typeof it === 'string' ? it : it[0]).split(':')[0] as string)
-  return all
-}
+const points = new CrashCases()
 const both = <T extends readonly string[]>(all: T): [string, boolean][] =>
   all.flatMap((it) => [[it, false] as [string, boolean], [it, true] as [string, boolean]])
 
@@ -54,29 +50,21 @@ describe.skipIf(typeof manager === 'string')('units', { concurrent: true }, () =
     await inCrashWorld(context, body, { config: CONFIG, env })
   }
 
-  const list = async (w: CrashWorld): Promise<Answer[]> => (await w.call('session.list')) as Answer[]
-
   async function created(w: CrashWorld): Promise<Session> {
     const session = await w.sh(TOUGH)
     await session.untilScreen('ready')
     return session
   }
 
-  async function afterCrash(w: CrashWorld, workersToo: boolean): Promise<void> {
-    await w.dies()
-    if (workersToo) await w.killWorkers()
-    await w.startDying()
-  }
-
   async function nothingIsLeft(w: CrashWorld): Promise<void> {
-    await until('the session is gone', async () => (await list(w)).length === 0)
+    await until('the session is gone', async () => (await w.sessions()).length === 0)
     await w.nothingStrays()
     await until('no unit is left', () => units(w).length === 0, { show: () => units(w).join('\n') })
   }
 
   async function isLive(w: CrashWorld): Promise<Answer> {
     await w.nothingStrays()
-    const [info] = await list(w)
+    const [info] = await w.sessions()
     expect(info).toMatchObject({ state: 'running', runtime: { state: 'live' } })
     expect(runs(info.pid)).toBe(true)
     expect(units(w)).toHaveLength(1)
@@ -86,7 +74,7 @@ describe.skipIf(typeof manager === 'string')('units', { concurrent: true }, () =
   async function ended(w: CrashWorld, expected: object): Promise<void> {
     await w.nothingStrays()
     const info = await until('it is told as ended', async () => {
-      const [it] = await list(w)
+      const [it] = await w.sessions()
       return ['lost', 'terminal'].includes(it?.runtime.state) ? it : undefined
     })
     expect(info).toMatchObject(expected)
@@ -95,7 +83,7 @@ describe.skipIf(typeof manager === 'string')('units', { concurrent: true }, () =
   }
   const LOST = { state: 'failed', runtime: { state: 'lost', loss_reason: 'runtime_lost' } }
 
-  const STARTS = cases([
+  const STARTS = points.of([
     'unit.start.asked',
     'unit.start.accepted',
     'unit.start.ended',
@@ -109,7 +97,7 @@ describe.skipIf(typeof manager === 'string')('units', { concurrent: true }, () =
       await inUnits(context, async (w) => {
         await w.startDying(at)
         await expect(w.sh(TOUGH)).rejects.toThrow()
-        await afterCrash(w, workersToo)
+        await w.restart(workersToo)
         await nothingIsLeft(w)
         // The roots serve on.
         await created(w)
@@ -117,7 +105,7 @@ describe.skipIf(typeof manager === 'string')('units', { concurrent: true }, () =
     },
   )
 
-  test.for(cases(['unit.undo.before', 'unit.undo.ended', 'unit.undo.after'] as const))(
+  test.for(points.of(['unit.undo.before', 'unit.undo.ended', 'unit.undo.after'] as const))(
     'a worker that ends before it is ready is undone: %s',
     TIMEOUT,
     async (at, context) => {
@@ -134,7 +122,7 @@ describe.skipIf(typeof manager === 'string')('units', { concurrent: true }, () =
     },
   )
 
-  test.for(cases(['unit.stop.accepted', 'unit.kill.asked', 'unit.kill.answered', 'unit.reset.asked'] as const))(
+  test.for(points.of(['unit.stop.accepted', 'unit.kill.asked', 'unit.kill.answered', 'unit.reset.asked'] as const))(
     'a worker that never becomes ready is undone: %s',
     TIMEOUT,
     async (at, context) => {
@@ -151,48 +139,43 @@ describe.skipIf(typeof manager === 'string')('units', { concurrent: true }, () =
     },
   )
 
-  const REMOVALS = cases(['unit.retire.before', 'unit.stop.asked', 'unit.retire.ended', 'unit.retire.after'] as const)
+  const REMOVALS = points.of([
+    'unit.retire.before',
+    'unit.stop.asked',
+    'unit.retire.ended',
+    'unit.retire.after',
+  ] as const)
   test.for(both(REMOVALS))('session.remove: %s, with its workers: %s', TIMEOUT, async ([at, workersToo], context) => {
     await inUnits(context, async (w) => {
       await w.startDying(at)
       const session = await created(w)
       await expect(session.remove()).rejects.toThrow()
-      await afterCrash(w, workersToo)
+      await w.restart(workersToo)
       await nothingIsLeft(w)
     })
   })
 
-  test.for(cases(['unit.stop.accepted', 'unit.stop.ended', 'unit.reset.asked', 'unit.retire.after'] as const))(
+  test.for(points.of(['unit.stop.accepted', 'unit.stop.ended', 'unit.reset.asked', 'unit.retire.after'] as const))(
     'session.stop of a worker that does not answer: %s',
     TIMEOUT,
     async (at, context) => {
       await inUnits(context, async (w) => {
         await w.startDying()
         const session = await created(w)
-        const worker = session.worker()
-        await w.daemon.kill()
-        process.kill(worker.pid, 'SIGSTOP')
-        await w.startDying(at)
-        expect((await session.info()).runtime.state).toBe('conflict')
-        await expect(session.stop()).rejects.toThrow()
-        if (runs(worker.pid)) process.kill(worker.pid, 'SIGCONT')
-        await afterCrash(w, false)
+        await w.stopUnanswered(session, at)
         await ended(w, { state: 'stopped' })
       })
     },
   )
 
-  test.for(cases(['unit.retire.before', 'unit.retire.ended', 'unit.retire.after'] as const))(
+  test.for(points.of(['unit.retire.before', 'unit.retire.ended', 'unit.retire.after'] as const))(
     'a lost worker is found: %s',
     TIMEOUT,
     async (at, context) => {
       await inUnits(context, async (w) => {
         await w.startDying()
         await created(w)
-        await w.daemon.kill()
-        await w.killWorkers()
-        await w.startDying(at, { unready: true })
-        await afterCrash(w, false)
+        await w.findLost(at)
         await ended(w, LOST)
       })
     },
@@ -205,13 +188,13 @@ describe.skipIf(typeof manager === 'string')('units', { concurrent: true }, () =
       const before = units(w)
       await w.daemon.kill()
       await w.startDying('adopt.taken', { unready: true })
-      await afterCrash(w, false)
+      await w.restart()
       expect(await isLive(w)).toMatchObject({ id: session.id, pid: session.pid })
       expect(units(w)).toEqual(before)
     })
   })
 
   test('every point is died at', () => {
-    expect(UNIT_CRASH_POINTS.filter((it) => !tried.has(it))).toEqual([])
+    expect(points.missing(UNIT_CRASH_POINTS)).toEqual([])
   })
 })

@@ -6,28 +6,21 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, type TestContext } from 'vitest'
 import { workerCrashPoints } from '../../platform/crash-points.ts'
-import { hiding, inCrashWorld, unprivileged, type CrashWorld } from '../harness/crash.ts'
+import { CrashCases, hiding, inCrashWorld, unprivileged, type CrashWorld } from '../harness/crash.ts'
 import { runs } from '../harness/processes.ts'
 import { refused, type Session } from '../harness/session.ts'
 import { until } from '../harness/wait.ts'
-import { WireError, type Answer } from '../harness/wire.ts'
+import { WireError } from '../harness/wire.ts'
 
 const TIMEOUT = { timeout: 240_000 }
 
 /** Neither the program nor its helper minds a hang-up: what is not ended by the product stays. */
 const TOUGH = `trap '' HUP TERM; setsid sleep 9999 & echo "helper:$!"; echo ready; while :; do sleep 1; done`
 
-/** Points some case below dies at. */
-const tried = new Set<string>()
-const cases = <T extends readonly string[]>(all: T): T => {
-  for (const it of all) tried.add(it)
-  return all
-}
-
-const list = async (w: CrashWorld): Promise<Answer[]> => (await w.call('session.list')) as Answer[]
+const points = new CrashCases()
 
 describe.concurrent('while a session is made', () => {
-  const STARTS = cases([
+  const STARTS = points.of([
     'worker.journal.before.bootstrap',
     'worker.journal.staged.bootstrap',
     'worker.journal.after.bootstrap',
@@ -53,14 +46,14 @@ describe.concurrent('while a session is made', () => {
       w.workersDieAt(at)
       const failure = await w.sh(TOUGH).catch((problem: unknown) => problem)
       expect((failure as WireError).code).toMatch(/^worker_(exited_before_ready|operation_failed)$/)
-      expect(await list(w)).toEqual([])
+      expect(await w.sessions()).toEqual([])
       await w.nothingStrays()
       w.workersDieAt(undefined)
       await w.sh('exec sleep 99')
     })
   })
 
-  test.for(cases(['worker.ready', 'worker.initialize.spawned', 'worker.journal.after.live'] as const))(
+  test.for(points.of(['worker.ready', 'worker.initialize.spawned', 'worker.journal.after.live'] as const))(
     '%s, and the daemon before it noticed',
     TIMEOUT,
     async (at, context: TestContext) => {
@@ -75,7 +68,7 @@ describe.concurrent('while a session is made', () => {
         await creation
         w.workersDieAt(undefined)
         await w.startDying()
-        await until('the session is gone', async () => (await list(w)).length === 0)
+        await until('the session is gone', async () => (await w.sessions()).length === 0)
         await w.nothingStrays()
       })
     },
@@ -92,14 +85,14 @@ describe.concurrent('while a session is made', () => {
         await w.dies()
         w.workersDieAt(undefined)
         await w.startDying()
-        await until('the session is gone', async () => (await list(w)).length === 0)
+        await until('the session is gone', async () => (await w.sessions()).length === 0)
         await w.nothingStrays()
       })
     },
   )
 
   test.for(
-    cases([
+    points.of([
       'worker.leave',
       'worker.journal.before.never_initialized',
       'worker.journal.staged.never_initialized',
@@ -112,20 +105,20 @@ describe.concurrent('while a session is made', () => {
       const program = join(w.roots.work, 'no-program')
       writeFileSync(program, '#!/no/such/interpreter\n', { mode: 0o755 })
       expect((await refused(w.session(program, []))).code).toBe('spawn_failed')
-      expect(await list(w)).toEqual([])
+      expect(await w.sessions()).toEqual([])
       await w.nothingStrays()
     })
   })
 })
 
 /** Points at which the end is not in the journal yet, and those at which it is. */
-const UNTOLD = cases([
+const UNTOLD = points.of([
   'worker.end.exited',
   'worker.end.swept',
   'worker.journal.before.terminal',
   'worker.journal.staged.terminal',
 ] as const)
-const TOLD = cases(['worker.journal.after.terminal', 'worker.end.told'] as const)
+const TOLD = points.of(['worker.journal.after.terminal', 'worker.end.told'] as const)
 
 describe.concurrent('while a program ends', () => {
   async function gated(w: CrashWorld, at: string): Promise<{ session: Session; open: () => void; worker: number }> {
@@ -172,7 +165,7 @@ describe.concurrent('while a program ends', () => {
 })
 
 describe.concurrent('while a session is stopped', () => {
-  const STOPS = [...cases(['worker.stop.asked'] as const), ...UNTOLD, ...TOLD] as const
+  const STOPS = [...points.of(['worker.stop.asked'] as const), ...UNTOLD, ...TOLD] as const
 
   async function expectStopped(w: CrashWorld, session: Session, told: boolean): Promise<void> {
     const info = await session.ended()
@@ -218,7 +211,11 @@ describe.concurrent('while a session is stopped', () => {
 
 describe.concurrent('while the end cannot be proven', () => {
   test.for(
-    cases(['worker.journal.before.faulted', 'worker.journal.staged.faulted', 'worker.journal.after.faulted'] as const),
+    points.of([
+      'worker.journal.before.faulted',
+      'worker.journal.staged.faulted',
+      'worker.journal.after.faulted',
+    ] as const),
   )('%s', TIMEOUT, async (at, context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       const uid = unprivileged(w)
@@ -244,5 +241,5 @@ describe.concurrent('while the end cannot be proven', () => {
 })
 
 test('every point of the worker is died at', () => {
-  expect(workerCrashPoints().filter((it) => !tried.has(it))).toEqual([])
+  expect(points.missing(workerCrashPoints())).toEqual([])
 })

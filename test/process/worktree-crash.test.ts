@@ -6,18 +6,14 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test, type TestContext } from 'vitest'
 import { WORKTREE_CRASH_POINTS } from '../../platform/crash-points.ts'
-import { inCrashWorld, type CrashWorld } from '../harness/crash.ts'
+import { CrashCases, inCrashWorld, type CrashWorld } from '../harness/crash.ts'
 import { until } from '../harness/wait.ts'
 import type { Answer } from '../harness/wire.ts'
 import { git, repositoryAt, write, type Repository } from '../worktrees/repository.ts'
 
 const TIMEOUT = { timeout: 240_000 }
 
-const tried = new Set<string>()
-const cases = <T extends string>(all: readonly T[]): readonly T[] => {
-  for (const it of all) tried.add(it.split(':')[0] as string)
-  return all
-}
+const points = new CrashCases()
 
 const repositoryOf = (w: CrashWorld): Repository => repositoryAt(join(w.roots.work, 'repo'))
 const folders = (w: CrashWorld): string[] => {
@@ -48,7 +44,7 @@ async function expectNothing(w: CrashWorld, repo: Repository): Promise<void> {
 }
 
 describe.concurrent('session.new with a branch', () => {
-  const CASES = cases([
+  const CASES = points.of([
     'worktree.recorded',
     'worktree.branched',
     'worktree.added',
@@ -67,21 +63,25 @@ describe.concurrent('session.new with a branch', () => {
     })
   })
 
-  test.for(cases(['worktree.undone', 'teardown.left']))('a failed one is undone: %s', TIMEOUT, async (at, context) => {
-    await inCrashWorld(context, async (w) => {
-      const repo = repositoryOf(w)
-      const program = join(w.roots.work, 'no-program')
-      writeFileSync(program, '#!/no/such/interpreter\n', { mode: 0o755 })
-      const agent = w.profile(program)
-      await w.startDying(at)
-      await expect(create(w, repo, agent)).rejects.toThrow()
-      await w.dies()
-      await w.startDying()
-      await expectNothing(w, repo)
-    })
-  })
+  test.for(points.of(['worktree.undone', 'teardown.left']))(
+    'a failed one is undone: %s',
+    TIMEOUT,
+    async (at, context) => {
+      await inCrashWorld(context, async (w) => {
+        const repo = repositoryOf(w)
+        const program = join(w.roots.work, 'no-program')
+        writeFileSync(program, '#!/no/such/interpreter\n', { mode: 0o755 })
+        const agent = w.profile(program)
+        await w.startDying(at)
+        await expect(create(w, repo, agent)).rejects.toThrow()
+        await w.dies()
+        await w.startDying()
+        await expectNothing(w, repo)
+      })
+    },
+  )
 
-  test.for(cases(['worktree.undone', 'teardown.left']))(
+  test.for(points.of(['worktree.undone', 'teardown.left']))(
     'the daemon that undoes it dies too: %s',
     TIMEOUT,
     async (at, context) => {
@@ -117,7 +117,13 @@ describe.concurrent('session.new with a branch', () => {
 })
 
 describe.concurrent('session.remove with a tree', () => {
-  const CASES = cases(['remove.recorded', 'worktree.rescued', 'worktree.removed', 'teardown.left', 'remove.forgotten'])
+  const CASES = points.of([
+    'remove.recorded',
+    'worktree.rescued',
+    'worktree.removed',
+    'teardown.left',
+    'remove.forgotten',
+  ])
   test.for(CASES)('%s', TIMEOUT, async (at, context: TestContext) => {
     await inCrashWorld(context, async (w) => {
       const repo = repositoryOf(w)
@@ -142,5 +148,5 @@ describe.concurrent('session.remove with a tree', () => {
 })
 
 test('every point of worktrees is died at', () => {
-  expect(WORKTREE_CRASH_POINTS.filter((it) => !tried.has(it))).toEqual([])
+  expect(points.missing(WORKTREE_CRASH_POINTS)).toEqual([])
 })
