@@ -46,14 +46,15 @@ export class UnitReader {
     const path = await systemd.unit(workerUnit(namespace, job))
     if (path === undefined) return undefined
     try {
-      const [loadState, commands, main] = await Promise.all([
-        systemd.property(path, UNIT, 'LoadState'),
+      const [commands, main] = await Promise.all([
         systemd.property(path, SERVICE, 'ExecStart'),
         this.#mainProcess(path),
       ])
+      const activeState = await systemd.property(path, UNIT, 'ActiveState')
       const unit: UnitFacts = {
-        loadState: loadState as string,
-        activeState: (await systemd.property(path, UNIT, 'ActiveState')) as string,
+        // Asked last: of a unit that was unloaded between two questions the manager tells an empty, not-found one.
+        loadState: (await systemd.property(path, UNIT, 'LoadState')) as string,
+        activeState: activeState as string,
         commands: (commands as [string, string[]][]).map(([program, argv]) => ({ path: program, argv })),
       }
       return { unit, status: judgeUnit(job, unit, main, processes) }
@@ -89,6 +90,8 @@ export class UnitReader {
     const [result, code, status, commands] = await Promise.all(
       ['Result', 'ExecMainCode', 'ExecMainStatus', 'ExecStart'].map((it) => this.#systemd.property(path, SERVICE, it)),
     )
+    if ((await this.#systemd.property(path, UNIT, 'LoadState')) === 'not-found')
+      return platformFaults.worker_exited_before_ready({ how: 'its unit is gone', log })
     const why = startFailure({ result: result as string, code: code as number, status: status as number })
     if (why === 'timeout') return platformFaults.worker_connect_failed({ waitedMs: readyMs, log })
     if (why !== 'exec') return platformFaults.worker_exited_before_ready({ how: why.how, log })

@@ -132,6 +132,30 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
     expect(await supervisor.list()).toEqual([])
   })
 
+  test('a worker that ends while it is looked at is running or ended, whatever the manager has forgotten', async () => {
+    const { open } = world()
+    await using supervisor = open()
+    for (let generation = 1; generation <= 8; generation++) {
+      const job = jobFor('run', { generation })
+      const identity = await supervisor.start(job, never)
+      process.kill(identity.pid, 'SIGTERM')
+      const looks = await Promise.all(
+        Array.from({ length: 8 }, async () => {
+          const seen = new Set<string>()
+          let status = await supervisor.inspect(job)
+          for (; status.state === 'running'; status = await supervisor.inspect(job)) seen.add(status.state)
+          for (let more = 0; more < 20; more++) {
+            seen.add(status.state === 'mismatch' ? status.reason : status.state)
+            status = await supervisor.inspect(job)
+          }
+          return [...seen]
+        }),
+      )
+      expect(looks.flat().filter((it) => it !== 'running' && it !== 'ended')).toEqual([])
+      expect(await supervisor.retire(job, 1_000)).toBe('retired')
+    }
+  })
+
   test('a worker that ended well is told as ended although the manager has forgotten its unit', async () => {
     const { open, units, recorded } = world()
     await using supervisor = open()
