@@ -7,6 +7,8 @@ const COMBINED = 0x200000
 const CODEPOINT = 0x1fffff
 const ONE_WIDE = 1 << 22
 const SPACE = 0x20
+/** In the third word of a cell. */
+const DIM = 0x8000000
 
 export function visibleScreen(core: Core, modes: StickyModes): Omit<TerminalSnapshot, 'watermark'> {
   const { active, alt } = core._bufferService.buffers
@@ -18,11 +20,12 @@ export function visibleScreen(core: Core, modes: StickyModes): Omit<TerminalSnap
     lines.push(line === undefined ? '' : lineText(line, core.cols, next?.isWrapped === true))
     if (line?.isWrapped && row > 0) wrapped.push(row)
   }
+  const under = underCursor(active.lines.get(active.ybase + active.y), Math.min(active.x, core.cols - 1))
   return {
     dimensions: { columns: core.cols, rows: core.rows },
     cursor: { column: Math.min(active.x, core.cols - 1), row: active.y, visible: !core.coreService.isCursorHidden },
     alternate_screen: active === alt,
-
+    ...(under === undefined ? {} : { under_cursor: under }),
     ...(modes.title === '' ? {} : { title: modes.title.replace(/[\x00-\x1f\x7f-\x9f]/g, '') }),
     ...(modes.progress === undefined ? {} : { progress: modes.progress }),
     visible_lines: lines,
@@ -30,6 +33,13 @@ export function visibleScreen(core: Core, modes: StickyModes): Omit<TerminalSnap
     bracketed_paste: core.coreService.decPrivateModes.bracketedPasteMode,
     partial: core.coreService.decPrivateModes.synchronizedOutput,
   }
+}
+
+function underCursor(line: Line | undefined, column: number): TerminalSnapshot['under_cursor'] {
+  const content = line?._data[column * 3] ?? 0
+  const code = content & CODEPOINT
+  if ((content & COMBINED) === 0 && (code === 0 || code === SPACE)) return undefined
+  return ((line?._data[column * 3 + 2] ?? 0) & DIM) === 0 ? 'plain' : 'dim'
 }
 
 /**

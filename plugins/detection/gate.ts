@@ -31,7 +31,7 @@ export interface GateOptions {
   readonly signal: AbortSignal
 }
 
-export type Refusal = 'blocked' | 'busy' | { readonly noPrompt: string }
+export type Refusal = 'blocked' | 'busy' | { readonly noPrompt: string } | { readonly draft: string }
 
 const DRAWING = 'it is in the middle of drawing'
 
@@ -55,6 +55,7 @@ export function refusalOf(look: Look, plan: InputPlan, key = false): Refusal | u
   if (readings.asked !== undefined) return 'blocked'
   if (identity !== 'agent') return { noPrompt: look.front.why }
   if (partial) return { noPrompt: DRAWING }
+  if (!key && readings.draft !== undefined) return { draft: readings.draft }
   if (verdict.state === 'working') {
     if (plan.whileWorking === 'refuse') return 'busy'
     return takesMore(readings) ? undefined : { noPrompt: 'it works, and its input box is not on the screen' }
@@ -90,7 +91,9 @@ export function activityGate(options: GateOptions): ActivityReader {
         waits || isAsked || (!force && (plan.composer === 'required' || plan.textPolicy === 'hermes_safe_text'))
       const tracker = trackers.tracker(id)
       if (!cares || sessions.runtime(id) === undefined) return undefined
-      const look = tracker && (await settled(id, tracker, options, caller, isOpen))
+      // What was sent before may stand there for a moment behind its Enter.
+      const needsMore = (it: Look): boolean => isOpen(it) || (!key && !force && it.sight.readings.draft !== undefined)
+      const look = tracker && (await settled(id, tracker, options, caller, needsMore))
       if (look === undefined) {
         if (force || plan.composer === 'none' || sessions.runtime(id) === undefined) return undefined
         throw faults.session_input_no_prompt({ id, what: 'no usable detection manifest reads its screen' })
@@ -103,8 +106,9 @@ export function activityGate(options: GateOptions): ActivityReader {
         throw waits ? faults.session_agent_blocked({ id, ...what }) : faults.session_input_blocked({ id, ...what })
       }
       if (force) return look.picture
-      throw refusal === 'busy'
-        ? faults.session_input_busy({ id })
+      if (refusal === 'busy') throw faults.session_input_busy({ id })
+      throw 'draft' in refusal
+        ? faults.session_input_draft({ id, draft: refusal.draft })
         : faults.session_input_no_prompt({ id, what: refusal.noPrompt })
     },
 

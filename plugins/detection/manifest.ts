@@ -32,6 +32,16 @@ export interface Manifest {
 export interface Composer {
   readonly region: Region
   readonly gate: Gate
+  readonly draft?: Draft
+}
+
+/** How a text that stands in the box is told from the hint an empty box may show: left of the cursor there is no hint. */
+export interface Draft {
+  readonly region: Region
+  /** Finds the text in what the region is up to the cursor; group 1 is the text. */
+  readonly pattern: Pattern
+  /** Hints are drawn dim, so that what is not is a text, right of the cursor too. */
+  readonly dimHints: boolean
 }
 
 export interface Rule {
@@ -120,10 +130,22 @@ class Reader {
   }
 
   #composer(raw: Table): Composer {
-    known(raw, ['region', ...GATE_KEYS], 'composer')
+    known(raw, ['region', 'draft', ...GATE_KEYS], 'composer')
     const region = regionOf(raw['region'], 'composer.region')
     if (groupOf(region) === 'title') throw new Problem('composer.region', 'is no region of the screen')
-    return { region, gate: this.#gate(raw, 'composer', 1) }
+    const draft = raw['draft'] === undefined ? {} : { draft: this.#draft(table(raw['draft'], 'composer.draft')) }
+    return { region, gate: this.#gate(raw, 'composer', 1), ...draft }
+  }
+
+  #draft(raw: Table): Draft {
+    known(raw, ['region', 'regex', 'hint'], 'composer.draft')
+    const region = regionOf(raw['region'], 'composer.draft.region')
+    if (groupOf(region) === 'title') throw new Problem('composer.draft.region', 'is no region of the screen')
+    const [pattern, ...more] = this.#patterns(raw, 'regex', 'composer.draft.regex')
+    if (pattern === undefined || more.length > 0) throw new Problem('composer.draft.regex', 'is not one text')
+    const { hint } = raw
+    if (hint !== undefined && hint !== 'dim') throw new Problem('composer.draft.hint', 'is not "dim"')
+    return { region, pattern, dimHints: hint === 'dim' }
   }
 
   #names(process: Table, key: string): RegExp[] {

@@ -3,7 +3,15 @@ import type { AgentActivity } from '../sessions/types.ts'
 import { Allowance } from './allowance.ts'
 import type { Composer, Gate, Manifest, Rule } from './manifest.ts'
 import type { Pattern } from './pattern.ts'
-import { groupOf, regionText, spellRegion, type EvidenceGroup, type Picture, type Region } from './regions.ts'
+import {
+  groupOf,
+  regionText,
+  spellRegion,
+  textToCursor,
+  type EvidenceGroup,
+  type Picture,
+  type Region,
+} from './regions.ts'
 
 interface RegionView {
   readonly text: string
@@ -77,6 +85,20 @@ export function showsComposer(manifest: Manifest, picture: Picture, time: Allowa
   let shown = false
   time.each(manifest, [composer], (it) => (shown = holds(it, picture)))
   return shown
+}
+
+/** A text that stands in the agent's input box; undefined where none is seen for sure. */
+export function draftIn(manifest: Manifest, picture: Picture, time: Allowance): string | undefined {
+  const draft = manifest.composer?.draft
+  if (draft === undefined) return undefined
+  const text = textToCursor(draft.region, picture, draft.dimHints && picture.under_cursor === 'plain')
+  if (text === undefined) return undefined
+  let match: RegExpExecArray | null = null
+  time.each(manifest, [draft.pattern], ({ regex }) => {
+    match = regex.exec(text)
+  })
+  const found = match as RegExpExecArray | null // no callback changes it any more
+  return found?.[1] ?? found?.[0]
 }
 
 /**

@@ -2,7 +2,7 @@
 import type { AgentActivity } from '../sessions/types.ts'
 import { Allowance } from './allowance.ts'
 import type { Manifest, Rule } from './manifest.ts'
-import { bestRule, hiddenQuestion, showsComposer } from './match.ts'
+import { bestRule, draftIn, hiddenQuestion, showsComposer } from './match.ts'
 import { groupOf, spellRegion, type Picture } from './regions.ts'
 
 export interface Reading {
@@ -21,6 +21,8 @@ export interface Readings {
   readonly knowsIdleScreen: boolean
   /** The agent's own input box is on the screen; undefined where the manifest does not say how it looks. */
   readonly composer: boolean | undefined
+  /** A text that stands in that box; undefined: none is seen for sure. */
+  readonly draft: string | undefined
   /** A question on the screen, also one that a rule of higher priority hides from `screen`. */
   readonly asked: Reading | undefined
 }
@@ -30,6 +32,7 @@ export const NOTHING_READ: Readings = {
   screen: undefined,
   knowsIdleScreen: true,
   composer: undefined,
+  draft: undefined,
   asked: undefined,
 }
 
@@ -47,7 +50,7 @@ export function readPicture(manifest: Manifest, picture: Picture): Readings {
   const screen = bestRule(manifest, picture, 'screen', time)
   const hidden = screen?.visibleBlocker === true ? undefined : hiddenQuestion(manifest, picture, screen, time)
   const asked = hidden === undefined ? screen : hidden.rule
-  const composer = showsComposer(manifest, picture, time)
+  const composer = showsComposer(manifest, picture, time) && hidden?.decided !== false
   return {
     title: title && {
       ...readingOf(title),
@@ -55,7 +58,8 @@ export function readPicture(manifest: Manifest, picture: Picture): Readings {
     },
     screen: screen && readingOf(screen),
     knowsIdleScreen: manifest.rules.some((it) => it.state === 'idle' && groupOf(it.region) === 'screen'),
-    composer: composer && hidden?.decided !== false,
+    composer,
+    draft: composer === true ? draftIn(manifest, picture, time) : undefined,
     asked: asked && readingOf(asked),
   }
 }

@@ -29,7 +29,8 @@ export interface Region {
 
 export type EvidenceGroup = 'title' | 'screen'
 
-export type Picture = Pick<TerminalSnapshot, 'title' | 'progress' | 'visible_lines' | 'wrapped_rows'>
+export type Picture = Pick<TerminalSnapshot, 'title' | 'progress' | 'visible_lines' | 'wrapped_rows'> &
+  Partial<Pick<TerminalSnapshot, 'cursor' | 'under_cursor'>>
 
 const COUNTED: readonly RegionKind[] = ['bottom_lines', 'bottom_non_empty_lines', 'top_non_empty_lines']
 const MAX_COUNT = 65_535
@@ -63,6 +64,24 @@ export function regionText(region: Region, picture: Picture): string {
   if (region.kind === 'osc_title') return picture.title ?? ''
   if (region.kind === 'osc_progress') return picture.progress ?? ''
   return joined(chosenRows(region, picture.visible_lines), picture)
+}
+
+/**
+ * The text of `region` up to the cursor, with `whole` up to the end of its row. The row of the prompt sign that a region
+ * begins behind is part of it. undefined where the cursor is somewhere else.
+ */
+export function textToCursor(region: Region, picture: Picture, whole: boolean): string | undefined {
+  const { cursor, visible_lines: lines } = picture
+  if (cursor === undefined) return undefined
+  const chosen = chosenRows(region, lines)
+  const first = chosen[0] ?? lines.length
+  const rows = region.kind === 'after_last_prompt_marker' && first > 0 ? [first - 1, ...chosen] : chosen
+  if (!rows.includes(cursor.row)) return undefined
+  const above = rows.filter((row) => row < cursor.row).map((row) => lines[row] ?? '')
+  const row = lines[cursor.row] ?? ''
+  // A wide glyph stands once: behind one too much is taken, but only where something was typed.
+  const left = whole ? row : Array.from(row).slice(0, cursor.column).join('')
+  return [...above, left].join('\n')
 }
 
 function chosenRows({ kind, count = 0 }: Region, rows: readonly string[]): number[] {

@@ -135,9 +135,9 @@ export interface Admission {
 export interface ActivityReader {
   /**
    * Looks at the terminal now. Throws the fault that forbids this input: session_input_blocked (session_agent_blocked
-   * when it waits), session_input_no_prompt, session_input_busy, or the signal's reason. `force` skips all but the
-   * blocked check of waited input; `key`: nothing but the submit key is to be sent. Answers the picture that admitted
-   * it; undefined where none was needed.
+   * when it waits), session_input_no_prompt, session_input_draft, session_input_busy, or the signal's reason. `force`
+   * skips all but the blocked check of waited input; `key`: nothing but the submit key is to be sent. Answers the
+   * picture that admitted it; undefined where none was needed.
    */
   admit(id: string, request: Admission, signal: AbortSignal): Promise<TerminalSnapshot | undefined>
   /**

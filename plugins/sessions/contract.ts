@@ -297,6 +297,7 @@ export default contract({
         faults.session_input_blocked,
         faults.session_agent_blocked,
         faults.session_input_no_prompt,
+        faults.session_input_draft,
         faults.session_input_busy,
         faults.session_input_unsubmitted,
         faults.session_input_stalled,

@@ -143,6 +143,13 @@ export const faults = catalogue({
     say: (d: Id & { what: string }) => `${d.id} shows no prompt that would take the text (${d.what}); nothing was sent`,
     recover: 'look at it with pohunek session screen or session explain; --force sends it all the same',
   },
+  session_input_draft: {
+    class: 'runtime',
+    say: (d: Id & { draft: string }) =>
+      `a text stands in the input box of ${d.id} already (${quoted(d.draft)}); nothing was sent`,
+    recover:
+      'attach and clear or send it, or send an empty text, which is Enter alone; --force puts the text behind what stands there',
+  },
   session_input_unsubmitted: {
     class: 'runtime',
     say: (d: Id & { why: string }) => `the text stands in the input box of ${d.id}, and Enter was not sent: ${d.why}`,
@@ -214,4 +221,12 @@ function processList(processes: readonly string[]): string {
   if (processes.length === 0) return ''
   const more = processes.length > 8 ? ` and ${processes.length - 8} more` : ''
   return `: ${processes.slice(0, 8).join(', ')}${more}`
+}
+
+const MAX_QUOTED = 60
+
+/** A text from a screen as one short line. */
+function quoted(text: string): string {
+  const line = Array.from(text.replace(/[\p{C}\s]+/gu, ' ').trim())
+  return JSON.stringify(line.length <= MAX_QUOTED ? line.join('') : `${line.slice(0, MAX_QUOTED).join('')}…`)
 }

@@ -36,6 +36,7 @@ const REFUSED: ReadonlySet<string> = new Set([
   'session_input_no_prompt',
   'session_input_blocked',
   'session_input_busy',
+  'session_input_draft',
   'session_input_unsubmitted',
 ])
 

@@ -173,6 +173,8 @@ export interface TerminalSnapshot {
   bracketed_paste: boolean
   /** Ours: taken inside a synchronized update that lasted over its bound. */
   partial: boolean
+  /** Ours: how the character under the cursor is drawn; absent: none stands there, or not told. */
+  under_cursor?: 'dim' | 'plain'
   /** Ours: a younger synchronized update stands behind the picture; what it draws is not known yet. Absent: none, or not told. */
   update_open?: true
   /** Ours: when the program told what; absent from workers that do not keep it. */

@@ -66,6 +66,8 @@ not = [{ contains = "s" }]
   expect(parseManifest('', FILE)).toEqual({ process: { comm: [], cmdline: [] }, rules: [] })
 })
 
+const COMPOSER = '[composer]\nregion = "whole_recent"\nregex = "x"\n[composer.draft]\n'
+
 test('a composer is a region and matchers, and counts among them', () => {
   const composer = `[composer]\nregion = "bottom_lines(2)"\nline_regex = '^>( |$)'\nnot = { contains = "Yes" }\n`
   const manifest = parseManifest(composer, FILE)
@@ -86,6 +88,12 @@ test.each([
   ['[composer]\nregion = "osc_title"\nregex = "x"', 'composer.region', /no region of the screen/],
   ['[composer]\nregion = "whole_recent"\nregex = "x"\nstate = "idle"', 'composer.state', /unknown key/],
   ['[composer]\nregion = "whole_recent"\nregex = "("', 'composer.regex', /./],
+  [`${COMPOSER}regex = "x"`, 'composer.draft.region', /missing/],
+  [`${COMPOSER}region = "osc_title"\nregex = "x"`, 'composer.draft.region', /no region of the screen/],
+  [`${COMPOSER}region = "whole_recent"`, 'composer.draft.regex', /not one text/],
+  [`${COMPOSER}region = "whole_recent"\nregex = ["x", "y"]`, 'composer.draft.regex', /not one text/],
+  [`${COMPOSER}region = "whole_recent"\nregex = "x"\nhint = "red"`, 'composer.draft.hint', /not "dim"/],
+  [`${COMPOSER}region = "whole_recent"\nregex = "x"\ncontains = "x"`, 'composer.draft.contains', /unknown key/],
   ['[process]\ncomm = 3', 'process.comm', /text/],
   ['rules = 3', 'rules', /list of tables/],
   [rule('').replace('id = "r"\n', ''), 'rules[0].id', /missing/],

@@ -34,6 +34,7 @@ function watch(recording: Recording): {
   told: Told[]
   marks: { at: number; mark: string }[]
   unsafe: { at: number; rows: string[] }[]
+  drafts: (string | undefined)[]
 } {
   const { agent } = recording.header
   const file = join(REPOSITORY, 'runtime-packages', agent, 'detect.toml')
@@ -45,8 +46,11 @@ function watch(recording: Recording): {
   let seen = -1
   let boxAt = 0
   const unsafe: { at: number; rows: string[] }[] = []
+  const drafts: (string | undefined)[] = []
   const look = (now: number, picture: TerminalSnapshot): void => {
     lookedAt = now
+    const { draft } = readPicture(manifest, picture)
+    if (!picture.partial && draft !== drafts.at(-1)) drafts.push(draft)
     const {
       memory: next,
       publish,
@@ -82,7 +86,7 @@ function watch(recording: Recording): {
     { tickMs: TICK_MS, tailMs: 3_000 },
   )
   const marks = recording.entries.flatMap((it) => ('mark' in it ? [it] : []))
-  return { told, marks, unsafe }
+  return { told, marks, unsafe, drafts }
 }
 /** What is told from the first prompt on; a quick answer behind a question is not told as work. */
 const STORIES: Record<string, string> = {
@@ -129,12 +133,23 @@ const BEFORE_PROMPT = new Set(['trust', 'first-run', 'suggestion'])
 const stateAt = (told: Told[], at: number): AgentActivity | undefined => told.findLast((it) => it.at <= at)?.activity
 
 describe.each(recordings())('%s: %s', (agent, scene) => {
-  const { told, marks, unsafe } = watch(readRecording(agent, scene))
+  const { told, marks, unsafe, drafts } = watch(readRecording(agent, scene))
   const at = (mark: string): number => marks.find((it) => it.mark.startsWith(mark))?.at ?? Infinity
   const begun = Math.min(at('prompt'), at('key'), BEFORE_PROMPT.has(scene) ? 0 : Infinity)
 
   test('the input box is on the screen of an agent that rests or works, and on none of a question', () => {
     expect(unsafe).toEqual([])
+  })
+
+  test('a text stands in the input box while one was typed there, and no hint is taken for one', () => {
+    const prompts = marks.filter((it) => it.mark.startsWith('prompt ')).map(({ mark }) => mark.slice('prompt '.length))
+    const typed = scene === 'draft' ? ['say never sent'] : prompts
+    const found = drafts.filter((it) => it !== undefined && !/^Shutting down/.test(it))
+    // A prompt that is taken at once may never be seen in the box.
+    expect(typed.filter((it) => found.includes(it))).toEqual([...new Set(found)])
+    expect(found.length).toBeGreaterThanOrEqual(Math.min(1, typed.length))
+    if (scene === 'draft') expect(drafts.at(-1)).toBe('say never sent')
+    else if (scene !== 'exit' && scene !== 'ctrl-c') expect(drafts.at(-1)).toBeUndefined()
   })
 
   test('the states are told in order, each once', () => {
