@@ -45,6 +45,8 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
   attacher: { check(): void; attach(sessionId: string): Promise<number> } | undefined
   /** Prints output as it comes; left out where a build must stay small. */
   follower: ((sessionId: string, afterOffset: string) => Promise<void>) | undefined
+  /** Calls that wait over daemons that go; left out where a build must stay small. */
+  waiter: ((method: string, params: unknown, timeoutMs: number | undefined) => Promise<unknown>) | undefined
   /** Plugin of the command that runs, for the message about a daemon without it. */
   plugin: string | undefined
   noStart = false
@@ -125,9 +127,11 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
     )
   }
 
-  async call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
+  async call(method: string, params: unknown, { lasting, ...options }: CallOptions = {}): Promise<unknown> {
+    if (lasting === true && this.waiter === undefined) throw new HandOver()
     await this.ensureDaemon()
     try {
+      if (lasting === true) return await this.waiter?.(method, params, options.timeoutMs)
       return await this.client.callAny(method, params, options)
     } catch (failure) {
       throw this.#explained(failure, method)

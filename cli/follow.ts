@@ -2,6 +2,7 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { Client } from '../client/client.ts'
 import { outputLook, type Cli } from './cli.ts'
+import { lastingOptions } from './lasting.ts'
 import { OutputClosed, out } from './out.ts'
 import { safeStream } from './text.ts'
 
@@ -17,7 +18,7 @@ export async function follow(cli: Cli<Client>, sessionId: string, afterOffset: s
     out(safeStream(whole.slice(0, whole.length - held.length)))
   }
   try {
-    for await (const bytes of cli.client.followOutput(sessionId, { afterOffset })) {
+    for await (const bytes of cli.client.followOutput(sessionId, { ...lastingOptions(cli), afterOffset })) {
       if (onTerminal) show(decoder.write(bytes))
       else out(bytes)
     }

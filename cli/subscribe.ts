@@ -2,6 +2,7 @@
 import type { Client } from '../client/client.ts'
 import { JSON_FLAG, type Command } from '../protocol/command.ts'
 import type { Cli } from './cli.ts'
+import { lastingOptions } from './lasting.ts'
 import { OutputClosed, out } from './out.ts'
 import { safeJson } from './run.ts'
 
@@ -16,7 +17,7 @@ export const subscribeCommand = (cli: Cli<Client>): Command => ({
   async run() {
     await cli.ensureDaemon()
     try {
-      for await (const event of cli.client.subscribe()) out(`${safeJson(event)}\n`)
+      for await (const event of cli.client.subscribe(lastingOptions(cli))) out(`${safeJson(event)}\n`)
     } catch (failure) {
       if (!(failure instanceof OutputClosed)) throw failure
     }

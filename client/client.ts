@@ -1,11 +1,15 @@
 /** The typed client: calls, subscriptions, attach and output of one local daemon. */
+import { SUPPORTED_VERSIONS } from '../protocol/version.ts'
 import { AttachStream } from './attach-stream.ts'
 import { Caller, type ConnectOptions } from './caller.ts'
 import { ClientError } from './errors.ts'
-import type { Event, SessionOutput } from './methods.ts'
+import type { Event, MethodParams, MethodResult, SessionOutput } from './methods.ts'
+import { watchNotifications, type NotificationEvent } from './notification-watch.ts'
 import { openRaw, type RawStream, type RawTaker } from './raw-attach.ts'
+import { Lasting, type LastingOptions } from './reconnect.ts'
 import { startDaemon } from './start.ts'
 import { V3, fromV3 } from './v3.ts'
+import { waitFor, type WaitingMethod, type WaitOptions } from './waits.ts'
 
 // session.output waits this long for more before it is asked again.
 const FOLLOW_WAIT_MS = 8_000
@@ -30,24 +34,75 @@ export interface Attachment {
   readonly stream: RawStream
 }
 
+/** A subscription is there: every event from now on will come. */
+export interface Begun {
+  readonly v: number
+  /** Events of it that came and were not handed out yet. */
+  readonly held: () => readonly Event[]
+}
+
 export class Client extends Caller {
-  /** Events from now on, on a connection of its own; it ends when the loop is left, throws when the daemon goes. */
-  async *subscribe(options: { signal?: AbortSignal } = {}): AsyncGenerator<Event, void, void> {
-    const connection = await this.fresh()
-    const stop = (): void => connection.close()
-    options.signal?.addEventListener('abort', stop, { once: true })
+  /**
+   * Events from now on, on a connection of its own; it ends when the loop is left. Events are not kept: where the daemon
+   * was away, or this program too slow, a `subscription_gap` stands in their place, and what changed is to be looked up.
+   */
+  async *subscribe(options: LastingOptions = {}): AsyncGenerator<Event, void, void> {
+    let first = true
+    for await (const it of this.subscription(options)) {
+      if (!('held' in it)) yield it
+      else if (first) first = false
+      else yield { v: it.v, event: 'subscription_gap' }
+    }
+  }
+
+  /** Events of the inbox from now on. None is lost or told twice, whatever daemons do meanwhile (notification-watch.ts). */
+  watchNotifications(options: LastingOptions = {}): AsyncGenerator<NotificationEvent, void, void> {
+    return watchNotifications(this, options)
+  }
+
+  /** Events, and before them where each subscription begins: the first one and the next after every interruption. */
+  async *subscription(options: LastingOptions): AsyncGenerator<Event | Begun, void, void> {
+    const lasting = this.#lasting(options)
     try {
-      await connection.request('subscribe', null, { timeoutMs: this.requestMs, signal: options.signal })
       for (;;) {
-        const line = await connection.line()
-        yield (connection.version === V3 ? fromV3(line) : line) as Event
+        try {
+          yield* this.#oneSubscription(options.signal)
+        } catch (failure) {
+          await lasting.back(failure)
+        }
       }
     } catch (failure) {
-      if (!options.signal?.aborted) throw failure
+      if (options.signal?.aborted !== true) throw failure
+    }
+  }
+
+  /** Ends by throwing. */
+  async *#oneSubscription(signal: AbortSignal | undefined): AsyncGenerator<Event | Begun, void, void> {
+    const connection = await this.fresh()
+    const stop = (): void => connection.close()
+    const shape = (line: unknown): Event => (connection.version === V3 ? fromV3(line) : line) as Event
+    signal?.addEventListener('abort', stop, { once: true })
+    try {
+      await connection.request('subscribe', null, { timeoutMs: this.requestMs, signal })
+      yield { v: connection.version ?? SUPPORTED_VERSIONS.maximum, held: () => connection.held.map(shape) }
+      for (;;) yield shape(await connection.line())
     } finally {
-      options.signal?.removeEventListener('abort', stop)
+      signal?.removeEventListener('abort', stop)
       connection.close()
     }
+  }
+
+  /** Asks a method that waits; a daemon that goes meanwhile is followed by the next one (waits.ts). */
+  async waitFor<M extends WaitingMethod>(
+    method: M,
+    params: MethodParams<M>,
+    options: WaitOptions = {},
+  ): Promise<MethodResult<M>> {
+    return await waitFor(this, method, params, options)
+  }
+
+  #lasting(options: LastingOptions): Lasting {
+    return new Lasting(() => this.call('daemon.health', null, { signal: options.signal }), options)
   }
 
   /** Opens an attach stream and hands its bytes to `taker`. */
@@ -83,32 +138,43 @@ export class Client extends Caller {
 
   /**
    * Bytes of a session's output from its oldest kept one (or `afterOffset`) as they come, until its program ended and
-   * all was read. Output that is no longer kept is skipped.
+   * all was read. Output that is no longer kept is skipped. A daemon that goes meanwhile leaves no gap.
    */
   async *followOutput(
     sessionId: string,
-    options: { afterOffset?: string; signal?: AbortSignal } = {},
+    options: LastingOptions & { afterOffset?: string } = {},
   ): AsyncGenerator<Buffer, void, void> {
-    const info = await this.call('session.inspect', sessionId)
+    const { signal } = options
+    const lasting = this.#lasting(options)
+    const info = await lasting.run(() => this.call('session.inspect', sessionId))
     const { worker_instance_id, runtime_generation } = info.runtime ?? {}
     if (worker_instance_id === undefined || runtime_generation === undefined) return
     const runtime = { worker_instance_id, runtime_generation }
     let after = options.afterOffset ?? '0'
     let wait = false
-    while (!options.signal?.aborted) {
+    let ended = false
+    const place = (): string =>
+      `pohunek daemon start --detach; pohunek session output ${sessionId} --worker-instance-id ${worker_instance_id} ` +
+      `--runtime-generation ${runtime_generation} --after-offset ${after} --follow goes on here`
+    const read = (): Promise<SessionOutput> => {
+      const request = { session_id: sessionId, runtime, after_offset: after, max_bytes: FOLLOW_BYTES }
+      return this.call('session.output', wait ? { ...request, wait_ms: FOLLOW_WAIT_MS } : request, { signal })
+    }
+    for (;;) {
       let answer: SessionOutput
       try {
-        const request = { session_id: sessionId, runtime, after_offset: after, max_bytes: FOLLOW_BYTES }
-        answer = await this.call('session.output', wait ? { ...request, wait_ms: FOLLOW_WAIT_MS } : request, options)
+        answer = await lasting.run(read, { place })
       } catch (failure) {
-        if (options.signal?.aborted) return
+        if (signal?.aborted === true) return
         throw failure
       }
       const bytes = Buffer.from(answer.data_base64, 'base64')
       after = answer.next_offset
       if (bytes.length > 0) yield bytes
-      wait = !answer.has_more
-      if (bytes.length === 0 && wait && (await this.#ended(sessionId))) return
+      else if (ended && !answer.has_more) return
+      // What was printed between an empty answer and the end is read once more.
+      ended ||= bytes.length === 0 && (await lasting.run(() => this.#ended(sessionId), { place }))
+      wait = !answer.has_more && !ended
     }
   }
 

@@ -132,6 +132,11 @@ export class Connection {
     return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }))
   }
 
+  /** Lines that came and nobody took yet. */
+  get held(): readonly Line[] {
+    return this.#ready
+  }
+
   close(): void {
     this.#socket.destroy()
   }

@@ -26,9 +26,17 @@ export type SessionOutput = MethodResult<'session.output'>
 
 type ServedEvents = typeof sessions.events & typeof notifications.events & typeof detection.events
 /** One event as it arrives: its name beside its payload. */
-export type Event = {
-  [E in keyof ServedEvents]: { readonly event: E; readonly v: number } & EventPayloadOf<ServedEvents[E]>
-}[keyof ServedEvents]
+export type Event =
+  | {
+      [E in keyof ServedEvents]: { readonly event: E; readonly v: number } & EventPayloadOf<ServedEvents[E]>
+    }[keyof ServedEvents]
+  | Gap
+/** Events are missing here: `dropped` of them, or all while no daemon was there. */
+interface Gap {
+  readonly event: 'subscription_gap'
+  readonly v: number
+  readonly dropped?: number
+}
 type EventPayloadOf<S> = S extends { readonly payload: infer P }
   ? P extends import('valibot').GenericSchema
     ? import('valibot').InferOutput<P>

@@ -11,6 +11,7 @@ import { doctorCommand } from '../cli/doctor.ts'
 import { follow } from '../cli/follow.ts'
 import { helpOf, overview, welcome } from '../cli/help.ts'
 import { err, leave, out, OutputClosed } from '../cli/out.ts'
+import { lastingCall } from '../cli/lasting.ts'
 import { parse } from '../cli/parse.ts'
 import { execute, EXIT_OK, EXIT_USAGE, failUsage } from '../cli/run.ts'
 import { serviceCommands } from '../cli/service-commands.ts'
@@ -44,6 +45,7 @@ async function run(argv: readonly string[]): Promise<number> {
   const cli = new Cli(process.env, { daemon: join(dirname(__dirname), 'bin/pohunekd') }, Client)
   cli.attacher = { check: checkTerminal, attach: (id) => attach(cli, id) }
   cli.follower = (id, afterOffset) => follow(cli, id, afterOffset)
+  cli.waiter = lastingCall(cli)
   cli.starter = startDaemon
   cli.finder = refuseElsewhere
   const commands: Command[] = [

@@ -15,7 +15,7 @@ declare const require: (path: string) => unknown
 declare const __dirname: string
 
 /** Flags whose commands the small build does not run: they attach, or read an input that can be read once only. */
-const ELSEWHERE = ['attach', 'follow', 'stdin', 'input-stdin'] as const
+const ELSEWHERE = ['attach', 'follow', 'wait-ms', 'stdin', 'input-stdin'] as const
 
 async function main(argv: readonly string[]): Promise<void> {
   const plain = parsePlain([...sessions, health], argv)

@@ -69,6 +69,8 @@ export interface CallOptions {
   /** Deadline of the answer, milliseconds. */
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
+  /** For calls that only wait: when the daemon goes, the next one is asked for the rest of the time. */
+  readonly lasting?: boolean
 }
 
 export interface CommandContext {

@@ -3,14 +3,15 @@
  * return from the menu, another session); what the person sees is one picture. Long because one class owns the phase: who
  * gets a key and who gets output is decided here alone.
  */
-import { after, monotonicMs, pause } from '../../client/clock.ts'
+import { after } from '../../client/clock.ts'
 import { ClientError } from '../../client/errors.ts'
 import type { Attachment, Client } from '../../client/client.ts'
+import { Interruptions } from '../../client/reconnect.ts'
 import { Fault, messageOf } from '../../protocol/fault.ts'
 import type { Cli } from '../cli.ts'
 import { fail } from '../run.ts'
 import { clip, safeLine } from '../text.ts'
-import { loadAttachConfig, nextAttempt, type Reconnect } from './config.ts'
+import { loadAttachConfig } from './config.ts'
 import { EXIT_COULD_NOT_ATTACH, exitCodeOf, lineOf, type Ending } from './ending.ts'
 import { besideDirectory, factsOf, removedByMenu, targetOf, usedRows, whyOver, whyRefused } from './fate.ts'
 import { KeyReader, type KeyEvent } from './keys.ts'
@@ -25,8 +26,6 @@ const MENU_BUFFER_BYTES = 1_048_576
 const FACTS_MS = 1_000
 /** As session new: the agent may be asked for its release first. */
 const NEW_MS = 30_000
-/** A stream that lived this long starts the count of attempts anew. */
-const STABLE_MS = 5_000
 const CONTROL_BACKSLASH = Uint8Array.of(0x1c)
 const BELL = '\x07'
 
@@ -65,7 +64,7 @@ export async function attachTo(cli: Cli<Client>, target: string): Promise<number
 export async function attach(cli: Cli<Client>, sessionId: string): Promise<number> {
   const { reconnect, problems } = loadAttachConfig(cli.roots.config)
   for (const problem of problems) say(`warning: attach.conf: ${problem}`)
-  const client = new AttachClient(cli.client, reconnect, cli)
+  const client = new AttachClient(cli.client, new Interruptions(reconnect), cli)
   const { ending, id } = await client.run(sessionId)
   const line = lineOf(ending, ending.kind === 'detached' ? await targetOf(cli.client, id) : id)
   if (line !== undefined) say(line)
@@ -84,7 +83,7 @@ const unknownSession = (id: string): MenuFacts => ({
 class AttachClient {
   readonly #client: Client
   readonly #cli: Cli
-  readonly #reconnect: Reconnect
+  readonly #interruptions: Interruptions
   readonly #terminal = new Terminal()
   readonly #keys = new KeyReader()
   #hold: Disposable | undefined
@@ -98,10 +97,10 @@ class AttachClient {
   /** Input that came before the first stream was open. */
   #early: Uint8Array[] = []
 
-  constructor(client: Client, reconnect: Reconnect, cli: Cli) {
+  constructor(client: Client, interruptions: Interruptions, cli: Cli) {
     this.#client = client
     this.#cli = cli
-    this.#reconnect = reconnect
+    this.#interruptions = interruptions
   }
 
   async run(sessionId: string): Promise<{ ending: Ending; id: string }> {
@@ -143,14 +142,13 @@ class AttachClient {
     this.#facts = unknownSession(this.#id)
     void this.#learn()
     for (;;) {
-      const openedMs = monotonicMs()
       const ending = await Promise.race([left, over.then(() => this.#why())])
       if (ending !== 'interrupted') {
         await this.#close(ending)
         return ending
       }
       over = watch()
-      const failed = await Promise.race([left, this.#bringBack(monotonicMs() - openedMs >= STABLE_MS)])
+      const failed = await Promise.race([left, this.#bringBack()])
       if (failed !== undefined) {
         await this.#close(failed)
         return failed
@@ -237,32 +235,24 @@ class AttachClient {
   #removing: Promise<Ending> | undefined
 
   /** Answers an ending when the stream cannot be had again. */
-  async #bringBack(stable: boolean): Promise<Ending | undefined> {
+  async #bringBack(): Promise<Ending | undefined> {
     if (this.#phase.at === 'menu') this.#frozenPicture(this.#phase)
     this.#phase = { at: 'gap' }
-    this.#attempts = stable ? 0 : this.#attempts
-    const startMs = monotonicMs()
+    this.#interruptions.begin()
     let last: Error = new ClientError({ class: 'transport', code: 'framing', msg: 'the stream ended' })
     this.#notice('the connection was lost; reconnecting (Ctrl-] leaves)')
-    for (;;) {
-      const wait = nextAttempt(this.#reconnect, { sinceMs: monotonicMs() - startMs, attempts: this.#attempts })
-      if (wait === 'give_up')
-        return {
-          kind: 'dropped',
-          failure: { msg: `the connection was lost: ${last.message}`, recover: `pohunek attach ${this.#id}` },
-        }
-      await pause(wait)
-      if (await this.#reachable()) {
-        this.#attempts++
-        const back = await this.#open({ repaint: true })
-        if (back === undefined) return undefined
-        const final = await this.#why()
-        if (final !== 'interrupted') return final
-        last = back
-      }
+    while (await this.#interruptions.daemonBack(() => this.#reachable())) {
+      const back = await this.#open({ repaint: true })
+      if (back === undefined) return undefined
+      const final = await this.#why()
+      if (final !== 'interrupted') return final
+      last = back
+    }
+    return {
+      kind: 'dropped',
+      failure: { msg: `the connection was lost: ${last.message}`, recover: `pohunek attach ${this.#id}` },
     }
   }
-  #attempts = 0
 
   /** Reconnecting waits for a daemon but starts none: somebody may have stopped it on purpose. */
   async #reachable(): Promise<boolean> {

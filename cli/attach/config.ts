@@ -1,22 +1,12 @@
 /** <config>/attach.conf: key=value lines, # comments (contract/environment.md §2). */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-
-export interface Reconnect {
-  /** Bound of one interruption, milliseconds; 0 turns reconnecting off. */
-  readonly windowMs: number
-  /** Least time between two attempts. */
-  readonly intervalMs: number
-  /** Attempts that reached a daemon and did not bring the stream back. */
-  readonly maxAttempts: number
-}
-
-export const DEFAULTS: Reconnect = { windowMs: 20_000, intervalMs: 500, maxAttempts: 3 }
+import { RECONNECT, type Reconnect } from '../../client/reconnect.ts'
 
 /** Pure. Values that are no non-negative number are reported in `problems` and leave the default. */
 export function parseAttachConfig(text: string): { reconnect: Reconnect; problems: string[] } {
   const problems: string[] = []
-  const reconnect = { ...DEFAULTS }
+  const reconnect = { ...RECONNECT }
   text.split('\n').forEach((raw, at) => {
     const line = raw.replace(/#.*/, '').trim()
     if (line === '') return
@@ -36,18 +26,6 @@ export function loadAttachConfig(config: string): { reconnect: Reconnect; proble
     return parseAttachConfig(readFileSync(join(config, 'attach.conf'), 'utf8'))
   } catch (failure) {
     const missing = (failure as NodeJS.ErrnoException).code === 'ENOENT'
-    return { reconnect: DEFAULTS, problems: missing ? [] : [`attach.conf: ${(failure as Error).message}`] }
+    return { reconnect: RECONNECT, problems: missing ? [] : [`attach.conf: ${(failure as Error).message}`] }
   }
-}
-
-/** One interruption so far. */
-export interface Interruption {
-  readonly sinceMs: number
-  readonly attempts: number
-}
-
-/** Pure. Milliseconds until the next attempt, or that there is none. */
-export function nextAttempt(conf: Reconnect, now: Interruption): number | 'give_up' {
-  if (now.sinceMs >= conf.windowMs || now.attempts >= conf.maxAttempts) return 'give_up'
-  return conf.intervalMs
 }

@@ -385,15 +385,19 @@ export const sessionOutput = onSession(
   async (context, id, input) => {
     const instance = input.value('worker-instance-id')
     const generation = input.value('runtime-generation')
-    const ok = await typed(context)('session.output', {
-      session_id: id,
-      ...(instance !== undefined && generation !== undefined
-        ? { runtime: { worker_instance_id: instance, runtime_generation: generation } }
-        : {}),
-      ...present('after_offset', input.value('after-offset')),
-      max_bytes: input.integer('max-bytes') ?? DEFAULT_CLI_OUTPUT_BYTES,
-      ...(input.has('wait-ms') ? { wait_ms: input.integer('wait-ms') } : {}),
-    })
+    const ok = await typed(context)(
+      'session.output',
+      {
+        session_id: id,
+        ...(instance !== undefined && generation !== undefined
+          ? { runtime: { worker_instance_id: instance, runtime_generation: generation } }
+          : {}),
+        ...present('after_offset', input.value('after-offset')),
+        max_bytes: input.integer('max-bytes') ?? DEFAULT_CLI_OUTPUT_BYTES,
+        ...(input.has('wait-ms') ? { wait_ms: input.integer('wait-ms') } : {}),
+      },
+      input.has('wait-ms') ? { lasting: true } : {},
+    )
     if (input.has('follow')) {
       await context.follow(id, ok.start_offset)
       return { ok: null, human: [] }

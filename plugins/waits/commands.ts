@@ -79,6 +79,7 @@ const sessionWait: Command = {
     'misses nothing in between. The other flags wait for one change of one session, 8 seconds at most.',
     '',
     'Every reason exits 0, a timeout included; read the reason.',
+    'A daemon that is restarted meanwhile is waited for, and nothing it records is missed; see attach.conf for how long.',
   ],
   arguments: [{ name: 'target', about: 'session ids, unique names or id prefixes', session: true, repeat: true }],
   flags: [
@@ -126,7 +127,7 @@ async function waitForTurn(context: CommandContext, input: Input) {
       ...optional('after', input.value('after')),
       ...optional('timeout_ms', timeout_ms),
     },
-    { timeoutMs: (timeout_ms ?? TURN_WAIT_CEILING_MS) + ANSWER_MS },
+    { timeoutMs: (timeout_ms ?? TURN_WAIT_CEILING_MS) + ANSWER_MS, lasting: true },
   )
   const { event } = ok
   const first = event === undefined ? ok.reason : `${event.session_id} ${event.kind} ${event.at}`
@@ -171,7 +172,7 @@ async function waitForChange(context: CommandContext, input: Input) {
       ...(input.has('fresh') ? { fresh: true } : {}),
       timeout_ms,
     },
-    { timeoutMs: timeout_ms + ANSWER_MS },
+    { timeoutMs: timeout_ms + ANSWER_MS, lasting: true },
   )
   const { session } = ok
   return {

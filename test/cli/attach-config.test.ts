@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { DEFAULTS, nextAttempt, parseAttachConfig } from '../../cli/attach/config.ts'
+import { parseAttachConfig } from '../../cli/attach/config.ts'
 import { exitCodeOf, lineOf, type Ending } from '../../cli/attach/ending.ts'
 import { resetFrom } from '../../cli/attach/reset.ts'
+import { RECONNECT, nextAttempt } from '../../client/reconnect.ts'
 
 describe('attach.conf', () => {
   test('the contract’s keys', () => {
@@ -15,7 +16,7 @@ describe('attach.conf', () => {
     const { reconnect, problems } = parseAttachConfig(
       'attach_reconnect_seconds = soon\nother = 1\nnonsense\nattach_reconnect_max_attempts=-1',
     )
-    expect(reconnect).toEqual(DEFAULTS)
+    expect(reconnect).toEqual(RECONNECT)
     expect(problems).toHaveLength(4)
   })
   test.each([
@@ -23,9 +24,9 @@ describe('attach.conf', () => {
     [{ sinceMs: 19_999, attempts: 2 }, 500],
     [{ sinceMs: 20_000, attempts: 0 }, 'give_up'],
     [{ sinceMs: 0, attempts: 3 }, 'give_up'],
-  ] as const)('%j: %s', (now, next) => expect(nextAttempt(DEFAULTS, now)).toBe(next))
+  ] as const)('%j: %s', (now, next) => expect(nextAttempt(RECONNECT, now)).toBe(next))
   test('zero seconds turn it off', () =>
-    expect(nextAttempt({ ...DEFAULTS, windowMs: 0 }, { sinceMs: 0, attempts: 0 })).toBe('give_up'))
+    expect(nextAttempt({ ...RECONNECT, windowMs: 0 }, { sinceMs: 0, attempts: 0 })).toBe('give_up'))
 })
 
 describe('FC-3d17: exit codes of attach', () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Client, ClientError, connect } from '../../client/index.ts'
 import { isDedicated } from '../../client/methods.ts'
 import { fromV3, paramsForV3 } from '../../client/v3.ts'
+import { rest } from '../../client/waits.ts'
 import sessions from '../../plugins/sessions/contract.ts'
 import system from '../../plugins/system/contract.ts'
 import { downgradeResult } from '../../protocol/window/v3.ts'
@@ -107,6 +108,55 @@ test('a client goes on with the next daemon', async () => {
     async () => (await pohunek.call('session.inspect', session.id)).runtime?.state === 'live',
   )
 })
+
+describe('what outlives a daemon, for programs', () => {
+  test('a wait goes on with the next daemon; without reconnecting it ends with its own', async () => {
+    const it = await world()
+    const pohunek = await client(it)
+    const session = await it.sh('read x')
+    const now = { session_ids: [session.id], timeout_ms: 1 }
+    const { cursor } = await pohunek.waitFor('session.wait_turn', now)
+    const behind = { session_ids: [session.id], after: cursor, timeout_ms: 60_000 }
+    const wait = pohunek.waitFor('session.wait_turn', behind)
+    const alone = failure(pohunek.waitFor('session.wait_turn', behind, { reconnect: false }))
+    // Both are on their way: their connections were dialled before this one was answered.
+    await pohunek.call('daemon.health', null)
+    await it.crash()
+    expect((await alone).code).toBe('framing')
+    await session.stop()
+    expect((await wait).event).toMatchObject({ session_id: session.id, kind: 'exited' })
+  })
+
+  test('where no daemon answered yet the failure comes at once; an abort ends a wait for one', async () => {
+    const it = await world()
+    const pohunek = await client(it)
+    const session = await it.sh('sleep 60')
+    const stop = new AbortController()
+    const away: string[] = []
+    const reading = (async () => {
+      const options = { signal: stop.signal, onAway: (it: ClientError) => void away.push(it.code) }
+      for await (const bytes of pohunek.followOutput(session.id, options)) expect(bytes.length).toBe(0)
+    })()
+    await pohunek.call('daemon.health', null)
+    await it.daemon.kill()
+    const fresh = new Client({ env: it.roots.env() })
+    expect(
+      (await failure(fresh.waitFor('session.wait', { session_id: session.id, states: ['done'], timeout_ms: 8_000 })))
+        .code,
+    ).toBe('daemon_unreachable')
+    await until('it is told that it takes long', () => away.length > 0)
+    stop.abort()
+    await reading
+    expect(away).toEqual(['daemon_unreachable'])
+    await it.start()
+  })
+})
+
+test.each([
+  [{ timeout_ms: 1_000 }, 300.5, { timeout_ms: 700 }],
+  [{ wait_ms: 1_000, after_offset: '7' }, 2_000, { wait_ms: 1, after_offset: '7' }],
+  [{ after: 'x' }, 5_000, { after: 'x' }],
+])('what is left of %j after %d ms', (request, elapsedMs, left) => expect(rest(request, elapsedMs)).toEqual(left))
 
 /** A server that answers lines by script: only what a real daemon never does is tested with it. */
 async function scripted(it: World, answer: (line: Record<string, unknown>, socket: Socket) => void): Promise<string> {
