@@ -18,6 +18,8 @@ export interface ActivityChange {
   readonly why?: string
   /** Beside `fresh: false`: input was taken and something printed since; that a turn ran is not proven. */
   readonly unproven?: true
+  /** Into rest: the agent reported, at this time of the machine's monotonic clock, that what it did failed. */
+  readonly failedAt?: number
 }
 
 export interface DetectionService {

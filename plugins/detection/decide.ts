@@ -73,6 +73,8 @@ export interface Publication {
   readonly unproven?: true
   /** What was shown was a question, and keys were sent to it. */
   readonly answered?: true
+  /** Of idle: when the agent reported that what it did failed. */
+  readonly failedAt?: number
 }
 
 export interface Decision {
@@ -149,6 +151,7 @@ function settle(memory: Memory, verdict: Verdict, sight: Sight): Decision {
         fresh: true,
         ...(isAnswered(shown, sight) ? { answered: true as const } : {}),
         ...(verdict.why === undefined ? {} : { why: verdict.why }),
+        ...failure(shown, verdict, sight),
       },
     ],
     againMs: wait(verdict.turnsAt, now),
@@ -235,7 +238,7 @@ function quickTurns(before: Memory, now: Decision, verdict: Verdict, sight: Sigh
       memory: { ...memory, accepted: undefined, shown: memory.shown && { ...memory.shown, at: sight.now } },
       publish: [
         { activity: 'working', source: 'report', fresh: true },
-        { activity: 'idle', source: verdict.source, fresh: true },
+        { activity: 'idle', source: verdict.source, fresh: true, ...failure(before.shown, verdict, sight) },
       ],
     }
   }
@@ -250,6 +253,12 @@ function quickTurns(before: Memory, now: Decision, verdict: Verdict, sight: Sigh
     memory: { ...memory, accepted: undefined },
     publish: passed ? [{ activity: 'idle', source: verdict.source, fresh: false, unproven: true }] : [],
   }
+}
+
+/** Only what the agent itself says now, and said since `shown` was: a line on a screen may be quoted in an answer. */
+function failure(shown: Shown | undefined, verdict: Verdict, { evidence }: Sight): { readonly failedAt?: number } {
+  const report = verdict.source === 'report' ? evidence?.report : undefined
+  return report?.state === 'error' && report.at > (shown?.at ?? -Infinity) ? { failedAt: report.at } : {}
 }
 
 /** Milliseconds until `at`; undefined for never. */

@@ -172,7 +172,7 @@ export class Trackers {
   }
 
   #publish(id: string, tracked: Tracked, publication: Publication, runtime: RuntimeIdentity): void {
-    const { activity, source, fresh, why, unproven, answered } = publication
+    const { activity, source, fresh, why, unproven, answered, failedAt } = publication
     const before = tracked.current?.activity
     const now: ActivityEvidence | undefined =
       activity === undefined
@@ -196,6 +196,7 @@ export class Trackers {
       ...(why === undefined ? {} : { why }),
       ...(unproven ? { unproven } : {}),
       ...(answered ? { answered } : {}),
+      ...(failedAt === undefined ? {} : { failedAt }),
     })
     if (now === undefined) return
     this.#options.event(id, now)

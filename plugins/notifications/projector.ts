@@ -36,7 +36,7 @@ export function project(edges: ProjectorEdges): void {
     const session = sessions.get(sessionId)
     if (session === undefined || isOver(session)) return
     if (blocked) take('a waiting agent', sessionId, moments.report(momentReport(edges, session, change, 'attention')))
-    if (turnEnded) take('an ended turn', sessionId, moments.report(momentReport(edges, session, change, 'turn')))
+    if (turnEnded) take('an ended turn', sessionId, turnOver(edges, session, change))
   })
   sessions.hooks.changed.tap('notifications', (now, before) => {
     if (!isOver(now) || isOver(before)) return
@@ -45,6 +45,23 @@ export function project(edges: ProjectorEdges): void {
     if (told !== undefined) take('the end of a session', now.id, edges.add(paramsOf(now, told, 'state', now.state)))
   })
   sessions.hooks.removed.tap('notifications', ({ id }) => moments.ended(id))
+}
+
+/** A turn that failed is an error, told first: once its end is told, no daemon looks for it again. Waits hear of the end. */
+async function turnOver(edges: ProjectorEdges, session: SessionInfo, change: ActivityChange): Promise<void> {
+  const { failedAt, now } = change
+  const report = momentReport(edges, session, change, 'turn')
+  if (failedAt === undefined || now === undefined) return void (await edges.moments.report(report))
+  const told: Told = {
+    kind: 'error',
+    severity: 'error',
+    title: `${nameOf(session)}: a turn failed`,
+    body: 'The agent reports that its turn ended with an error.',
+    metadata: { reason: 'turn_failed' },
+  }
+  // The same report is the same failure, whichever daemon sees it.
+  await edges.add(paramsOf(session, told, 'agent_state', `${now.runtime.worker_instance_id}:${Math.round(failedAt)}`))
+  await edges.moments.report({ ...report, keep: false })
 }
 
 function momentReport(

@@ -154,6 +154,64 @@ describe.each(['claude', 'claude-2.1.197', 'codex'] as const)('%s', (key) => {
   })
 })
 
+describe.each(['claude', 'codex'] as const)('%s', (key) => {
+  test('a turn that fails is one error, an end of a turn for waits, and no completed turn in the inbox', async () => {
+    const stage = await Stage.open()
+    const agent = await stage.agent(key)
+    await agent.ready()
+    const { cursor } = await agent.turnEvent({ timeout_ms: 1 })
+    await agent.input('fail 400')
+    const ended = await agent.turnEvent({ kinds: ['turn_completed'], after: cursor })
+    expect(ended).toMatchObject({ reason: 'event', event: { kind: 'turn_completed' } })
+    expect(await agent.notices('error', 'turn_completed', ...ATTENTION)).toMatchObject([
+      { kind: 'error', status: 'unread' },
+    ])
+  })
+})
+
+describe.each(AGENTS)('%s', (key) => {
+  test('a half-typed line is named and nothing is glued to it; cleared, the prompt arrives as it is', async () => {
+    const stage = await Stage.open()
+    const agent = await stage.agent(key)
+    await agent.ready()
+    const attached = await agent.session.attach({ cols: 100, rows: 30 })
+    await attached.until('\x1b[?2026l')
+    attached.write('half a line')
+    await agent.session.untilScreen('half a line')
+    await expect(agent.input('say never')).rejects.toMatchObject({ code: 'session_input_draft' })
+    attached.write('\x15') // kills the line
+    await until('the line is gone', async () => !(await agent.session.screen()).includes('half a line'))
+    await agent.prompt('say as it is')
+    expect(agent.models.prompts).toEqual(['say as it is'])
+  })
+})
+
+describe.each(['claude', 'claude-2.1.197'] as const)('%s', (key) => {
+  test('a prompt that was interrupted at once goes back into the box; the next one is not glued to it', async () => {
+    const stage = await Stage.open()
+    const agent = await stage.agent(key)
+    await agent.ready()
+    await agent.prompt('hang')
+    const attached = await agent.session.attach({ cols: 100, rows: 30 })
+    await attached.until('\x1b[?2026l')
+    attached.write('\x1b')
+    await until('it is back', async () => /❯.hang/u.test(await agent.session.screen()), { deadlineMs: SLOW_MS })
+    await agent.is('idle')
+    await expect(agent.input('say never')).rejects.toMatchObject({ code: 'session_input_draft' })
+    expect(agent.models.prompts.at(-1)).toBe('hang')
+  })
+})
+
+test('codex: a command it does not know stays in its box; the next prompt is not glued to it', async () => {
+  const stage = await Stage.open()
+  const agent = await stage.agent('codex')
+  await agent.ready()
+  await agent.input('/nonsense')
+  await agent.session.untilScreen('Unrecognized command', SLOW_MS)
+  await expect(agent.input('say never')).rejects.toMatchObject({ code: 'session_input_draft' })
+  expect(agent.models.prompts).toEqual([])
+})
+
 test('two agents side by side are told apart', async () => {
   const stage = await Stage.open()
   const [claude, codex] = await Promise.all([

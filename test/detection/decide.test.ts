@@ -617,3 +617,61 @@ describe('random lives', () => {
     )
   })
 })
+
+describe('a turn that failed', () => {
+  const failures = (it: Stage): unknown[] => it.told.map(({ activity, failedAt }) => failedAt ?? activity)
+
+  test('is one where the agent says so, once, at the time it said so', () => {
+    const it = resting()
+    it.report('idle')
+    it.told.length = 0
+    it.report('working')
+    it.draw({ screen: working })
+    it.pass(400)
+    const at = it.now
+    it.report('error')
+    it.draw({ screen: idle })
+    it.pass(5_000)
+    expect(failures(it)).toEqual(['working', at])
+  })
+
+  test('quicker than two looks is one too', () => {
+    const it = resting()
+    it.report('idle')
+    it.pass(2_000)
+    it.told.length = 0
+    it.report('working')
+    it.report('error')
+    const at = it.now
+    it.pass(2_000)
+    expect(failures(it)).toEqual(['working', at])
+  })
+
+  test('is none by an error of before, of another program, or that newer evidence contradicts', () => {
+    const old = resting()
+    old.report('working')
+    old.pass(200)
+    old.report('error')
+    old.pass(2_000)
+    old.draw({ screen: question })
+    old.pass(1_000)
+    old.told.length = 0
+    old.draw({ screen: idle })
+    old.pass(2_000)
+    expect(failures(old)).toEqual(['idle'])
+    const foreign = atWork()
+    foreign.report('error', { app: 'other' })
+    foreign.draw({ screen: idle })
+    foreign.pass(2_000)
+    expect(failures(foreign)).toEqual(['idle'])
+    const resumed = atWork()
+    resumed.report('error')
+    resumed.pass(20)
+    resumed.report('working')
+    resumed.pass(2_000)
+    resumed.report('done')
+    resumed.draw({ screen: idle })
+    resumed.pass(2_000)
+    expect(failures(resumed)).toEqual(['idle'])
+  })
+})

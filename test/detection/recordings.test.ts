@@ -27,6 +27,7 @@ const APPS: Record<string, string> = { claude: 'claude-code', codex: 'codex' }
 interface Told {
   at: number
   activity: AgentActivity | undefined
+  failed: boolean
 }
 
 /** Everything that was published, looking as the tracker does. */
@@ -73,7 +74,7 @@ function watch(recording: Recording): {
     boxAt = boxless ? boxAt : now
     if (now - boxAt > PIECES_MS || (screen?.state === 'blocked' && (asked === undefined || composer === true)))
       unsafe.push({ at: now, rows: picture.visible_lines })
-    for (const it of publish) told.push({ at: now, activity: it.activity })
+    for (const it of publish) told.push({ at: now, activity: it.activity, failed: it.failedAt !== undefined })
     dueAt = againMs === undefined ? Infinity : Math.max(now + againMs, now + LOOK_REST_MS)
   }
   replay(
@@ -155,6 +156,12 @@ describe.each(recordings())('%s: %s', (agent, scene) => {
   test('the states are told in order, each once', () => {
     const story = told.filter((it) => it.at >= begun).map((it) => it.activity ?? 'unknown')
     expect(story.join(' ')).toBe(OTHERWISE[`${agent}/${scene}`] ?? STORIES[scene])
+  })
+
+  test('a turn failed where the agent reports so, and only there', () => {
+    // Claude 2.1.197 and Pi report nothing, and what they print may as well be an answer.
+    const reports = scene === 'error' && (agent === 'claude' || agent === 'codex')
+    expect(told.filter((it) => it.failed).map((it) => it.activity)).toEqual(reports ? ['idle'] : [])
   })
 
   test('at the prompt it is idle, and not before it shows', () => {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { processes } from '../../platform/index.ts'
 import { detectionPlugin } from '../../plugins/detection/plugin.ts'
 import notifications from '../../plugins/notifications/plugin.ts'
-import { COMPOSER, QUESTION, shows, theatre, title, WORKING, type Theatre } from '../detection/theatre.ts'
+import { COMPOSER, QUESTION, report, shows, theatre, title, WORKING, type Theatre } from '../detection/theatre.ts'
 import { until } from '../harness/wait.ts'
 import type { Answer } from '../harness/wire.ts'
 
@@ -134,4 +134,34 @@ test('FC-cb0c: a flicker that nobody caused is the same question', async () => {
   await until('the flicker is over', () => session.stub.heard.some((one) => one.tag === 'over'))
   await shows(session, 'blocked')
   expect(await questions(it)).toEqual(['unread'])
+})
+
+test('a turn whose agent reports an error is one error and no completed turn, also when its daemon was away', async () => {
+  const it = await inboxTheatre()
+  const session = await it.agent()
+  const kinds = async (): Promise<string[]> => (await list(it)).map((one) => String(one.kind))
+  for (const times of [1, 2]) {
+    await session.stub.write(report('working'), WORKING)
+    await shows(session, 'working')
+    if (times === 2) await it.station.drop()
+    await session.stub.write(report('error', ':msg=QVBJIEVycm9y'), COMPOSER)
+    if (times === 2) await it.station.start()
+    await shows(session, 'idle')
+    await until('the error is told', async () => (await kinds()).length === times)
+  }
+  await it.station.restart()
+  await shows(session, 'idle')
+  await session.stub.order('later', { ms: 2_000, tag: 'window' })
+  await until('the window is over', () => session.stub.heard.some((one) => one.tag === 'window'))
+  expect(await kinds()).toEqual(['error', 'error'])
+  await session.stub.write(report('working'), WORKING)
+  await shows(session, 'working')
+  await session.stub.write(report('done'), COMPOSER)
+  await found(it, 'turn_completed', 'unread')
+  expect(await kinds()).toEqual(['turn_completed', 'error', 'error'])
+  expect((await list(it))[1]).toMatchObject({
+    severity: 'error',
+    status: 'unread',
+    metadata: { reason: 'turn_failed' },
+  })
 })

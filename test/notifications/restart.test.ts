@@ -293,3 +293,54 @@ test('the action log is compacted once the threshold of the policy is reached', 
   const again = await desk({ root: d.root })
   expect(await again.list()).toEqual([record])
 })
+
+test('a turn that failed is one error, over restarts too, and its end is told to waits once', async () => {
+  const first = await desk()
+  first.see('working')
+  first.see('idle', { failedAt: 1_234.5 })
+  await first.pass(WINDOW_MS)
+  const [error, ...others] = await first.list()
+  expect(error).toMatchObject({ kind: 'error', severity: 'error', status: 'unread', session_id: first.id })
+  expect(others).toEqual([])
+  expect(first.settled.map((it) => it.kind)).toEqual(['turn_completed'])
+  await first.stop()
+  // The store may be behind: the work is what it knows of.
+  const second = await desk({ root: first.root, sessions: [sessionInfo({ activity: 'working' })] })
+  second.see('idle', { failedAt: 1_234.5 })
+  await second.pass(WINDOW_MS)
+  expect(await second.list()).toEqual([error])
+  second.see('working')
+  await second.pass(WINDOW_MS)
+  second.see('idle', { failedAt: 9_999 })
+  await second.pass(WINDOW_MS)
+  expect((await second.list()).map((it) => [it.kind, it.status])).toEqual([
+    ['error', 'unread'],
+    ['error', 'unread'],
+  ])
+})
+
+test('a turn that failed before the daemon died is told by the next one, and not twice', async () => {
+  const first = await desk()
+  first.see('working')
+  first.see('idle', { failedAt: 1_234.5 })
+  await first.quiet()
+  await first.stop() // within the window of its end
+  const second = await desk({ root: first.root, sessions: [sessionInfo({ activity: 'working' })] })
+  second.see('idle', { failedAt: 1_234.5 })
+  await second.pass(2 * WINDOW_MS)
+  expect((await second.list()).map((it) => it.kind)).toEqual(['error'])
+  expect(second.settled.map((it) => it.kind)).toEqual(['turn_completed'])
+})
+
+test('where the policy keeps no errors, a failed turn is an end of a turn without a record', async () => {
+  const first = await desk()
+  const { policy } = await first.call('policy.get')
+  await first.call('policy.set', {
+    policy: { ...policy, enabled: { ...policy.enabled, error: false, turn_completed: true } },
+  })
+  first.see('working')
+  first.see('idle', { failedAt: 1 })
+  await first.pass(WINDOW_MS)
+  expect(await first.list()).toEqual([])
+  expect(first.settled.map((it) => it.kind)).toEqual(['turn_completed'])
+})
