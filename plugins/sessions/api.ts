@@ -42,7 +42,14 @@ export interface LaunchTarget {
 export type SessionContext = Partial<
   Pick<
     SessionInfo,
-    'project_id' | 'project_label' | 'repo' | 'branch' | 'worktree_path' | 'is_linked_worktree' | 'warnings'
+    | 'project_id'
+    | 'project_label'
+    | 'repo'
+    | 'branch'
+    | 'worktree_path'
+    | 'is_linked_worktree'
+    | 'cwd_missing'
+    | 'warnings'
   >
 >
 
@@ -189,7 +196,7 @@ export interface SessionService {
   /** Shows what a plugin observed; told as session_updated unless `quiet`, stored behind. No-op for an unknown id. */
   show(
     id: string,
-    fields: SessionContext & { activity?: AgentActivity | undefined; state_source?: StateSource },
+    fields: SessionContext & { activity?: AgentActivity | undefined; state_source?: StateSource; cwd?: string },
     quiet?: 'quiet',
   ): void
   /** As `show`, durable before it is visible. Throws session_not_found, session_store_failed. */

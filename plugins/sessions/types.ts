@@ -49,6 +49,8 @@ export const SessionInfo = v.object({
   agent_base: v.string(),
   cwd: v.string(),
   cwd_source: v.optional(v.picklist(['launch', 'procwatch', 'osc7'])),
+  /** Ours, protocol 4 only: there was no such directory when it was last looked at. */
+  cwd_missing: v.optional(v.literal(true)),
   pid: U32,
   runtime: v.optional(SessionRuntime),
   cols: U16,

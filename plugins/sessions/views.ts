@@ -35,7 +35,7 @@ export function listBlocks(sessions: readonly SessionInfo[]): Block[] {
     absent(it.project_label ?? it.project_id),
     absent(it.branch),
     it.warnings !== undefined && it.warnings.length > 0 ? String(it.warnings.length) : '-',
-    absent(it.cwd),
+    it.cwd_missing === true ? `${it.cwd} (missing)` : absent(it.cwd),
   ])
   const hints = sessions.flatMap((it) =>
     (it.warnings ?? [])
@@ -50,6 +50,7 @@ const FIELDS = [
   'active_agent_base',
   'cwd',
   'cwd_source',
+  'cwd_missing',
   'pid',
   'cols',
   'rows',

@@ -16,6 +16,8 @@ export const Binding = v.object({
   base_branch: v.optional(nonEmpty),
   /** Where it was made, or was found last; git's own registration tells where it is now. */
   path: nonEmpty,
+  /** Where it was before, the newest last: sessions may still tell directories of then. */
+  former_paths: v.optional(v.array(nonEmpty)),
   /** Name of git's entry for it below <common_dir>/worktrees; it stays when the tree is moved. */
   entry: v.optional(nonEmpty),
   /** Commit the branch was made at; undefined for a branch that was there before, which is never deleted. */

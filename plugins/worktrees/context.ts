@@ -12,9 +12,9 @@ import type { Scope } from '../../kernel/scope.ts'
 import type { SessionContext, SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
 import type { ProjectInfo } from './contract-projects.ts'
-import { HeadWatch } from './head-watch.ts'
 import type { Repository } from './git/repository.ts'
-import type { Place, Places } from './places.ts'
+import { EntryWatch, type Entries } from './entry-watch.ts'
+import { directoryAt, entryOf, type Place, type Places } from './places.ts'
 import type { Projects } from './projects.ts'
 import type { TreeDoor } from './trees-door.ts'
 
@@ -22,7 +22,7 @@ export interface ContextEdges {
   readonly sessions: SessionService
   readonly projects: Projects
   readonly places: Places
-  readonly trees: Pick<TreeDoor, 'containing' | 'boundTo'>
+  readonly trees: Pick<TreeDoor, 'containing' | 'boundTo' | 'follow' | 'movedTo'>
   readonly scope: Scope
   readonly clock: Clock
   readonly log: Log
@@ -54,7 +54,10 @@ interface Why {
 
 export class Contexts {
   readonly #edges: ContextEdges
-  readonly #heads: HeadWatch
+  /** Branches of checkouts: git writes HEAD anew for every checkout and rename. */
+  readonly #heads: EntryWatch
+  /** Whether directories are there. */
+  readonly #directories: EntryWatch
   /** By session; one look at a time is made for each. */
   readonly #waiting = new Map<string, Why>()
   readonly #running = new Map<string, Promise<void>>()
@@ -63,7 +66,9 @@ export class Contexts {
 
   constructor(edges: ContextEdges) {
     this.#edges = edges
-    this.#heads = edges.scope.own('heads', new HeadWatch(edges.scope, (id) => this.look(id, {})))
+    const changed = (id: string): void => this.look(id, {})
+    this.#heads = edges.scope.own('heads', new EntryWatch(edges.scope, changed))
+    this.#directories = edges.scope.own('directories', new EntryWatch(edges.scope, changed))
   }
 
   /** Looks again, soon. */
@@ -81,6 +86,7 @@ export class Contexts {
   /** The session is gone. */
   leave(id: string): void {
     this.#heads.follow(id, undefined)
+    this.#directories.follow(id, undefined)
     this.#failed.delete(id)
   }
 
@@ -158,11 +164,21 @@ export class Contexts {
 
   async #look(id: string, { starts, moved, again }: Why): Promise<void> {
     const { sessions, projects, places, trees, scope } = this.#edges
+    await trees.follow()
     const session = sessions.get(id)
     if (session === undefined) return
+    // Before the look: what changes from now on is told.
+    this.#directories.follow(id, isLive(session) ? entryOf(session.cwd) : undefined)
     let place = await places.at(session.cwd, scope.signal)
-    if (place.kind === 'missing') {
-      // The tree was moved under the session, or is gone with everything in it.
+    const isMissing = place.kind === 'missing'
+    if (isMissing) {
+      const to = trees.movedTo(session.cwd)
+      if (to !== undefined && (await directoryAt(to)) !== undefined) {
+        this.look(id, { starts, moved: true })
+        if (sessions.get(id)?.cwd === session.cwd) sessions.show(id, { cwd: to })
+        return
+      }
+      // The tree is elsewhere, or is gone with everything in it.
       const bound = trees.boundTo(id)
       if (bound !== undefined) place = await places.at(bound, scope.signal)
     }
@@ -180,21 +196,23 @@ export class Contexts {
     const told =
       isLive(now) && place.kind === 'missing'
         ? 'never'
-        : this.#heads.follow(id, isLive(now) ? gitDirOf(place) : undefined)
+        : this.#heads.follow(id, isLive(now) ? headOf(place) : undefined)
     if (isLive(now) && now.repo !== undefined && told !== 'before' && !(moved && place.kind === 'none'))
       this.#makeSure(id, told, again)
     // No repository leaves a directory: where one was, it is being deleted, and its own files go first.
     if (place.kind === 'none' && !moved && now.repo !== undefined) place = { kind: 'missing' }
     const tree = place.kind === 'repository' ? trees.containing(place.directory) : undefined
-    sessions.show(id, contextOf(place, repo, project, tree))
+    sessions.show(id, { ...contextOf(place, repo, project, tree), cwd_missing: isMissing ? true : undefined })
   }
 }
 
 export const isLive = ({ state }: Pick<SessionInfo, 'state'>): boolean => state === 'running' || state === 'starting'
 
-/** Pure. Where the branch is said that is shown. */
-const gitDirOf = (place: Place): string | undefined =>
-  place.kind === 'repository' && place.repository.topLevel !== undefined ? place.repository.gitDir : undefined
+/** Pure. What says the branch that is shown, and where the tree is. */
+const headOf = (place: Place): Entries | undefined =>
+  place.kind === 'repository' && place.repository.topLevel !== undefined
+    ? { directory: place.repository.gitDir, names: ['HEAD', 'gitdir'] }
+    : undefined
 
 /** Pure. Every field of it; what does not hold is undefined. A directory that is gone still belonged to its project. */
 export function contextOf(

@@ -118,7 +118,8 @@ export async function undoTree(making: Making, binding: Binding): Promise<void> 
       await takeAway(making, binding)
       await takeBranch(making, binding)
     }
-    if (dirname(path) === treesBelow(data) && exists(path)) {
+    // Once a program may have been in it, what git does not take away is not known to be ours.
+    if (binding.state === 'making' && dirname(path) === treesBelow(data) && exists(path)) {
       rmSync(path, { recursive: true, force: true })
       // What git could not remove with its files there, it removes without them.
       if (exists(cwd) && entryFor(cwd, path) !== undefined)
@@ -134,18 +135,20 @@ export async function undoTree(making: Making, binding: Binding): Promise<void> 
 
 async function takeAway({ git, clock, log }: Making, binding: Binding): Promise<void> {
   const at = locate(binding)
+  const made = binding.state === 'made'
+  if (at.kind === 'broken' && made) throw faults.worktree_remove_failed({ path: at.path, problem: at.problem })
   if (at.kind !== 'present' && at.kind !== 'absent') return
   const { common_dir: cwd, session_id } = binding
-  if (binding.state === 'made') {
+  if (made) {
     const rescued = await shelter(git, clock, binding, at) // 5
     if (rescued !== undefined)
       log.warn({ session_id, ref: rescued.ref }, 'an undone session left work behind; it is kept under this ref')
   }
-  // Twice: git locks a tree while it makes it.
-  await git.run(['worktree', 'remove', '--force', '--force', '--', at.path], {
+  // Twice: git locks a tree while it makes it. One that was locked later stays.
+  await git.run(['worktree', 'remove', '--force', ...(made ? [] : ['--force']), '--', at.path], {
     cwd,
     timeoutMs: REMOVE_MS,
-    accept: [0, 128],
+    accept: made ? [0] : [0, 128],
   })
 }
 

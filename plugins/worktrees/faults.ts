@@ -110,7 +110,13 @@ export const faults = catalogue({
     say: (d: { ref: string }) => `no rescued work ${JSON.stringify(d.ref.slice(0, 300))}`,
     recover: 'pohunek worktree rescue list shows it',
   },
-  session_no_worktree: { class: 'runtime', say: (d: { id: string }) => `session ${d.id} has no worktree of its own` },
+  session_no_worktree: {
+    class: 'runtime',
+    say: (d: { id: string; gone?: string; problem?: string }) =>
+      d.gone === undefined
+        ? `session ${d.id} has no worktree of its own`
+        : `the worktree of session ${d.id}, ${d.gone}, cannot be used: ${d.problem ?? 'it is gone'}`,
+  },
   session_diff_base_unresolved: {
     class: 'runtime',
     say: (d: { base: string } & Problem) => `base ${JSON.stringify(d.base.slice(0, 200))}: ${d.problem}`,

@@ -1,5 +1,5 @@
 /** Where a managed tree is now, from git's own registration: it may have been moved, removed or damaged meanwhile. */
-import { lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { lstatSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import type { Binding } from './binding.ts'
 
@@ -29,11 +29,12 @@ export function locate(binding: Named): Located {
       ? { kind: 'broken', path: made, problem: 'git does not know it as a worktree' }
       : { kind: 'gone', path: made }
   if (!exists(path)) return { kind: 'absent', admin, path }
+  // What is behind the link may be anybody's, and git would delete it.
+  if (lstatSync(path).isSymbolicLink()) return { kind: 'broken', path, problem: 'a symbolic link is in its place' }
   const back = readLine(join(path, '.git'))
   if (back === undefined) return { kind: 'broken', path, problem: 'it has no .git file; git worktree repair mends it' }
   const points = back.startsWith('gitdir: ') ? resolve(path, back.slice('gitdir: '.length)) : ''
-  if (basename(points) !== basename(admin) || dirname(points) === points)
-    return { kind: 'broken', path, problem: 'its .git file names another repository' }
+  if (!isSame(points, admin)) return { kind: 'broken', path, problem: 'its .git file names another repository' }
   return { kind: 'present', admin, path }
 }
 
@@ -53,6 +54,14 @@ export function entryFor(commonDir: string, path: string): string | undefined {
 function treeOf(admin: string): string | undefined {
   const line = readLine(join(admin, 'gitdir'))
   return line === undefined ? undefined : dirname(resolve(admin, line))
+}
+
+function isSame(a: string, b: string): boolean {
+  try {
+    return realpathSync(a) === realpathSync(b)
+  } catch {
+    return false
+  }
 }
 
 /** A file of one value, whose last line feed is not part of it. */

@@ -1,6 +1,6 @@
 /** Questions about managed trees: whose, where, who works in one, and what holds one back. */
 import { realpathSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import type { Table } from '../../kernel/store/tables.ts'
 import type { SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
@@ -12,6 +12,9 @@ import { faults } from './faults.ts'
 import type { Git } from './git/run.ts'
 import { holdingsOf, lostHead } from './holdings.ts'
 import { exists, locate, type Located } from './locate.ts'
+
+/** Places a tree is remembered to have been at. */
+const MAX_FORMER = 8
 
 export interface LookupEdges {
   readonly git: Git
@@ -53,25 +56,66 @@ export class Lookup {
       .map((it) => ({ path: locate(it).path, sessionId: it.session_id }))
   }
 
-  /** The managed tree at a path, under whatever name it is reached. */
+  /**
+   * The managed tree at a path, under whatever name it is reached. One that was moved from there is meant only while
+   * nothing else is there.
+   */
   at(path: string): Binding | undefined {
     const real = canonical(path)
-    return this.list().find((it) => {
+    const here = this.list().find((it) => {
       const now = locate(it).path
-      return now === path || it.path === path || canonical(now) === real
+      return now === path || canonical(now) === real
     })
+    return (
+      here ??
+      (exists(path) ? undefined : this.list().find((it) => [it.path, ...(it.former_paths ?? [])].includes(path)))
+    )
   }
 
   /** Where a session's tree is now; a tree that was moved is remembered where it is. Throws session_no_worktree. */
   async find(sessionId: string): Promise<{ binding: Binding; at: Extract<Located, { kind: 'present' }> }> {
     const binding = this.get(sessionId)
-    const at = binding && locate(binding)
-    if (binding === undefined || at?.kind !== 'present') throw faults.session_no_worktree({ id: sessionId })
+    if (binding === undefined) throw faults.session_no_worktree({ id: sessionId })
+    const at = locate(binding)
+    if (at.kind !== 'present')
+      throw faults.session_no_worktree({ id: sessionId, gone: at.path, problem: problemOf(at) })
     if (at.path === binding.path) return { binding, at }
-    const moved = { ...binding, path: at.path }
-    await stored(() => this.#edges.bindings.put(moved))
-    await this.#edges.sessions.record(sessionId, { worktree_path: at.path }).catch(() => undefined)
+    await this.follow()
+    const moved = this.get(sessionId) ?? binding
     return { binding: moved, at }
+  }
+
+  /**
+   * Finds the trees that were moved with git: their records and the directories of the sessions in them follow, whatever
+   * is in the old place meanwhile. Throws worktree_store_error.
+   */
+  async follow(): Promise<void> {
+    const { sessions } = this.#edges
+    for (const binding of this.list()) {
+      const at = locate(binding)
+      if (at.kind !== 'present' || at.path === binding.path) continue
+      for (const it of sessions.list())
+        if (it.worktree_path === binding.path && isInside(binding.path, it.cwd))
+          sessions.show(it.id, { cwd: join(at.path, relative(binding.path, it.cwd)), worktree_path: at.path })
+      await this.#follow(binding, at.path)
+    }
+  }
+
+  /** Where a directory is now that is gone and was in a tree before that was moved. */
+  movedTo(path: string): string | undefined {
+    for (const binding of this.list()) {
+      const from = binding.former_paths?.find((it) => isInside(it, path))
+      const at = from === undefined ? undefined : locate(binding)
+      if (from !== undefined && at?.kind === 'present') return join(at.path, relative(from, path))
+    }
+    return undefined
+  }
+
+  async #follow(binding: Binding, path: string): Promise<Binding> {
+    const former = [...(binding.former_paths ?? []), binding.path].filter((it) => it !== path).slice(-MAX_FORMER)
+    const moved = { ...binding, path, former_paths: former }
+    await stored(() => this.#edges.bindings.put(moved))
+    return moved
   }
 
   /** Session that works in a tree. */
@@ -124,6 +168,9 @@ export class Lookup {
 /** Its program runs, or is about to. */
 const isLive = (session: SessionInfo | undefined): boolean =>
   session?.state === 'running' || session?.state === 'starting'
+
+const problemOf = (at: Located): string =>
+  at.kind === 'broken' ? at.problem : 'it was removed, or moved without git worktree move'
 
 /** A path under its one name; as it is where nothing is there. */
 export function canonical(path: string): string {

@@ -2,8 +2,9 @@
  * Which repository and branch a directory is in. A directory without a repository costs no process, and one whose
  * repository is known a look at two files: git is asked once per checkout.
  */
+import { existsSync } from 'node:fs'
 import { readFile, realpath, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { branchOf, findRepository, type Repository } from './git/repository.ts'
 import type { Git } from './git/run.ts'
 import { rootOf } from './projects.ts'
@@ -34,15 +35,10 @@ export class Places {
     this.#git = git
   }
 
-  /** Throws GitFailure. */
+  /** Throws GitFailure, and what the system refused: a directory that cannot be looked at is not missing. */
   async at(cwd: string, signal: AbortSignal): Promise<Place> {
-    let directory: string
-    try {
-      directory = await realpath(cwd)
-      if (!(await stat(directory)).isDirectory()) return { kind: 'missing' }
-    } catch {
-      return { kind: 'missing' }
-    }
+    const directory = await directoryAt(cwd)
+    if (directory === undefined) return { kind: 'missing' }
     const mark = await markAbove(directory)
     if (mark === undefined) return { kind: 'none', directory }
     const repository = this.#known.get(mark) ?? (await this.#ask(directory, signal))
@@ -97,6 +93,24 @@ export class Places {
   }
 }
 
+/** Canonical; undefined: there is no such directory. Throws what the system refused. */
+export async function directoryAt(cwd: string): Promise<string | undefined> {
+  try {
+    const directory = await realpath(cwd)
+    return (await stat(directory)).isDirectory() ? directory : undefined
+  } catch (failure) {
+    if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes((failure as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw failure
+  }
+}
+
+/** What would have to change for a directory to go or, where it is gone, to come back; undefined for the root. */
+export function entryOf(cwd: string): { readonly directory: string; readonly names: readonly string[] } | undefined {
+  for (let at = cwd; dirname(at) !== at; at = dirname(at))
+    if (existsSync(dirname(at))) return { directory: dirname(at), names: [basename(at)] }
+  return undefined
+}
+
 /**
  * What git would begin with: the first directory upwards that has a `.git` or is a repository itself, as a key that is
  * another one when that is replaced. Undefined: git would find nothing.
@@ -105,7 +119,8 @@ async function markAbove(directory: string): Promise<string | undefined> {
   for (let at = directory; ; at = dirname(at)) {
     const dot = await stat(join(at, '.git')).catch(() => undefined)
     // A file that points elsewhere is written anew when what it points at moves; a directory changes all the time.
-    if (dot !== undefined) return JSON.stringify([at, dot.dev, dot.ino, dot.isFile() ? dot.mtimeMs : 0])
+    // The number of what was deleted may be given out again at once.
+    if (dot !== undefined) return JSON.stringify([at, dot.dev, dot.ino, dot.isFile() ? dot.mtimeMs : dot.birthtimeMs])
     if (await isRepository(at)) return JSON.stringify([at])
     if (dirname(at) === at) return undefined
   }

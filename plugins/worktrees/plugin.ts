@@ -32,6 +32,8 @@ export default definePlugin({
       trees: {
         containing: (path) => trees.lookup.containing(path),
         boundTo: (id) => trees.lookup.boundTo(id),
+        follow: () => trees.lookup.follow(),
+        movedTo: (path) => trees.lookup.movedTo(path),
         inRepository: (commonDir) => trees.lookup.inRepository(commonDir),
         prune: (commonDir) => trees.prune(commonDir),
       },

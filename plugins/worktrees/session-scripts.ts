@@ -103,7 +103,8 @@ export class SessionScripts {
       baseBranch: binding(id)?.base_branch,
       ...more,
     }
-    const cwd = [worktree, session.cwd, repo].find((it) => it !== undefined && exists(it)) ?? '/'
+    // Never another checkout: a script for a tree that is gone must not work in the main one.
+    const cwd = [worktree, session.cwd].find((it) => it !== undefined && exists(it)) ?? '/'
     const warnings = await scripts.run(event, facts, cwd, only)
     const now = sessions.get(id)
     if (warnings.length === 0 || now === undefined) return

@@ -6,6 +6,7 @@ import type { Git } from './git/run.ts'
 import { messageOf } from '../../protocol/fault.ts'
 import type { SessionService } from '../sessions/api.ts'
 import { Contexts, isLive } from './context.ts'
+import { isInside } from './copy.ts'
 import type { projectMethods } from './contract-projects.ts'
 import { addProject } from './methods-projects/add.ts'
 import { listProjects } from './methods-projects/list.ts'
@@ -81,6 +82,9 @@ export function setupProjects({ kernel, sessions, git, trees, scope, log }: Proj
           log.warn({ repo: repository.commonDir, problem: messageOf(failure) }, 'a project could not be registered')
           return undefined
         }
+      },
+      left: (path) => {
+        for (const it of sessions.list()) if (isInside(path, it.cwd)) contexts.look(it.id, {})
       },
       repositories: () => projects.list().map((it) => ({ commonDir: it.git_common_dir, repoRoot: it.repo_root })),
     },

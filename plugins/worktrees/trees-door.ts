@@ -4,6 +4,10 @@ export interface TreeDoor {
   containing(path: string): string | undefined
   /** Where the tree made for a session is now, whether or not the session is in it. */
   boundTo(sessionId: string): string | undefined
+  /** Records and sessions of trees that were moved with git follow them. Throws worktree_store_error. */
+  follow(): Promise<void>
+  /** Where a directory is now that is gone and was in a managed tree before that was moved. */
+  movedTo(path: string): string | undefined
   /** Every managed tree of a repository, where it is now. */
   inRepository(commonDir: string): readonly { readonly path: string; readonly sessionId: string }[]
   /**

@@ -167,6 +167,7 @@ export class Trees {
       log.warn({ session_id, repo, ref: rescued.ref, commit: rescued.commit }, 'unsaved work of a worktree is kept')
     if (removal.kind === 'kept') return removal
     await stored(() => bindings.delete(session_id))
+    this.#edges.projects.left(at.path)
     if (exists(repo)) told(await scripts.run('post-remove', facts, repo))
     return removal
   }

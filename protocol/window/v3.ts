@@ -56,7 +56,7 @@ const EVENTS: Readonly<Record<string, readonly Place[]>> = {
   session_native_recovered: [session('session'), place('', nativeToOld)],
 }
 
-const SESSION_DROPPED = ['native_last_activity_at', 'background']
+const SESSION_DROPPED = ['native_last_activity_at', 'background', 'cwd_missing']
 const V3_WARNING_KINDS: ReadonlySet<unknown> = new Set(['fetch', 'base_branch_fallback', 'setup_script', 'hook'])
 
 /** Params of a v3 request in v4 spelling. Throws Fault bad_request when they carry the v4 key. */

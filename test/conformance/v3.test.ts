@@ -70,6 +70,7 @@ describe('results', () => {
       id: 's',
       native_last_activity_at: 't',
       background: {},
+      cwd_missing: true,
       warnings: ['fetch', 'base_branch_fallback', 'setup_script', 'hook', 'native_recovery', 'later'].map((kind) => ({
         kind,
         message: 'm',

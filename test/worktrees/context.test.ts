@@ -2,6 +2,7 @@ import { chmodSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } f
 import { execFileSync } from 'node:child_process'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { inspectBlocks, listBlocks } from '../../plugins/sessions/views.ts'
 import { contextOf } from '../../plugins/worktrees/context.ts'
 import { refused } from '../harness/session.ts'
 import { until, within } from '../harness/wait.ts'
@@ -90,14 +91,27 @@ test('FC-5d0a: another branch, a renamed one and none at all are seen without an
   await shows(s, tree.id, { branch: 'third' })
 })
 
-test('FC-5d0a: a tree that is moved under its session is shown where it is', async () => {
+test('FC-5d0a: a tree that is moved under its sessions is followed, twice and by every directory in it', async () => {
   const { s, repo } = await grove()
   const info = await branchOff(s, repo, 'feature')
-  await shows(s, info.id, { worktree_path: info.worktree_path })
-  const moved = join(s.roots.work, 'moved')
-  repo.git('worktree', 'move', info.worktree_path, moved)
-  await shows(s, info.id, { worktree_path: moved, branch: 'feature', is_linked_worktree: true })
+  mkdirSync(join(info.worktree_path, 'deep'))
+  const guest = await s.create({ cwd: join(info.worktree_path, 'deep') })
+  const [first, second] = [join(s.roots.work, 'first'), join(s.roots.work, 'second')]
+  await shows(s, guest.id, { worktree_path: info.worktree_path })
+  repo.git('worktree', 'move', info.worktree_path, first)
+  const there = { branch: 'feature', is_linked_worktree: true, cwd_missing: undefined }
+  await shows(s, info.id, { worktree_path: first, cwd: first, ...there })
+  await shows(s, guest.id, { worktree_path: first, cwd: join(first, 'deep'), ...there })
   expect(existsSync(info.worktree_path)).toBe(false)
+  // Again, while no daemon looks, and with something else in the place it was in.
+  await s.drop()
+  repo.git('worktree', 'move', first, second)
+  mkdirSync(first)
+  await s.start()
+  await shows(s, guest.id, { worktree_path: second, cwd: join(second, 'deep'), ...there })
+  await shows(s, info.id, { worktree_path: second, cwd: second, ...there })
+  await s.call('session.stop', guest.id)
+  await s.call('session.stop', info.id)
 })
 
 test('a session in another one’s tree, and in a repository inside of it', async () => {
@@ -113,22 +127,56 @@ test('a session in another one’s tree, and in a repository inside of it', asyn
   await guest.stop()
 })
 
-test('FC-fd33: a directory that is removed while the session runs takes branch and tree with it, not the project', async () => {
+test('FC-fd33: a session whose directory is removed is marked, goes on, and is not marked once it is back', async () => {
   const { s, repo } = await grove()
   await s.call('project.add', { path: repo.path })
   const info = await branchOff(s, repo, 'feature', { agent: 'shell' })
-  const { project_id } = await shows(s, info.id, { branch: 'feature', project_label: 'repo' })
+  const { project_id } = await shows(s, info.id, { branch: 'feature', project_label: 'repo', cwd_missing: undefined })
+  const events = await s.events()
   repo.git('worktree', 'remove', '--force', info.worktree_path)
   await shows(s, info.id, {
     project_id,
     repo: repo.path,
     state: 'running',
+    cwd: info.worktree_path,
+    cwd_missing: true,
     branch: undefined,
     worktree_path: undefined,
     is_linked_worktree: undefined,
   })
+  const shown = await s.call('session.inspect', info.id)
+  expect(JSON.stringify(listBlocks([shown]))).toContain(`${info.worktree_path} (missing)`)
+  expect(JSON.stringify(inspectBlocks(shown))).toContain('["cwd_missing","true"]')
+  expect(events.all.some((it: { session?: { cwd_missing?: boolean } }) => it.session?.cwd_missing === true)).toBe(true)
   expect((await s.call('session.screen', { session_id: info.id })).session_id).toBe(info.id)
+  expect((await refused(s.call('session.diff', { session_id: info.id }))).code).toBe('session_no_worktree')
+  expect((await refused(s.create({ cwd: info.worktree_path }))).code).toBe('cwd_failed')
+  // Another daemon sees it too.
+  await s.restart()
+  await shows(s, info.id, { cwd_missing: true })
+  repo.git('worktree', 'add', '--quiet', info.worktree_path, 'feature')
+  await shows(s, info.id, { cwd_missing: undefined, branch: 'feature', worktree_path: info.worktree_path })
   expect(await s.call('session.stop', info.id)).toEqual({ stopped: true })
+  // The tree of an ended session is taken away by its owner's word: nobody watches, and it shows all the same.
+  await s.call('worktree.remove', { path: info.worktree_path })
+  await shows(s, info.id, { cwd_missing: true, worktree_path: undefined, state: 'stopped' })
+})
+
+test('FC-fd33: a directory outside of any repository, and one whose whole surroundings go and come back', async () => {
+  const { s } = await grove()
+  const cwd = join(s.roots.base, 'a/b/c')
+  mkdirSync(cwd, { recursive: true })
+  const session = await s.create({ cwd })
+  await shows(s, session.id, { cwd_missing: undefined })
+  rmSync(join(s.roots.base, 'a'), { recursive: true })
+  await shows(s, session.id, { cwd, cwd_missing: true })
+  // A file of that name is no directory.
+  mkdirSync(dirname(cwd), { recursive: true })
+  writeFileSync(cwd, '')
+  expect((await s.call('session.inspect', session.id)).cwd_missing).toBe(true)
+  rmSync(cwd)
+  mkdirSync(cwd)
+  await shows(s, session.id, { cwd, cwd_missing: undefined })
 })
 
 test('a directory that is removed is seen when the session ends', async () => {

@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, renameSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, existsSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { refused, Session } from '../harness/session.ts'
 import type { Station } from '../sessions/station.ts'
 import { branchOff, git, grove, read, repositoryAt, write, type Repository } from './repository.ts'
+import { shows } from './walk.ts'
 
 const list = (s: Station): Promise<Record<string, unknown>[]> => s.call('worktree.list')
 
@@ -145,6 +146,52 @@ test('FC-5d0a: a moved tree and a renamed branch are found through git', { timeo
   expect([worktrees_removed, rescued.length]).toEqual([1, 1])
   expect(existsSync(moved)).toBe(false)
   expect(repo.branches()).toEqual(['main', 'new-name'])
+})
+
+test('FC-5d0a: a tree that is moved with git is its session’s, and what stands in its old place is not', async () => {
+  const { s, repo } = await grove()
+  const [a, b] = [await branchOff(s, repo, 'a'), await branchOff(s, repo, 'b')]
+  const old = a.worktree_path as string
+  const moved = join(s.roots.work, 'elsewhere')
+  await s.call('session.stop', a.id)
+  await s.call('session.stop', b.id)
+  repo.git('worktree', 'move', old, moved)
+  write(moved, 'new.c', 'x\n')
+  expect(await list(s)).toMatchObject([{ path: moved, untracked: 1 }, { path: b.worktree_path }])
+  expect((await s.call('session.diff', { session_id: a.id })).diff).toContain('new.c')
+  await shows(s, a.id, { cwd: moved, worktree_path: moved })
+  // The old path means the tree while nothing is there, and whatever is there once something is.
+  expect((await refused(s.call('worktree.remove', { path: old }))).code).toBe('worktree_unsaved')
+  repositoryAt(old)
+  expect((await refused(s.call('worktree.remove', { path: old, force: true }))).code).toBe('worktree_not_owned')
+  renameSync(old, `${old}-mine`)
+  repo.git('worktree', 'move', b.worktree_path, old)
+  expect(await s.call('worktree.remove', { path: old })).toEqual({ removed: true })
+  expect(read(moved, 'new.c')).toBe('x\n')
+  renameSync(`${old}-mine`, old)
+  const { worktrees_removed, rescued } = await s.call('session.remove', a.id)
+  expect([worktrees_removed, rescued.length, existsSync(moved)]).toEqual([1, 1, false])
+  expect(read(old, 'read.me')).toBe('first\n')
+  expect(await s.call('session.remove', b.id)).toMatchObject({ worktrees_removed: 0, worktrees_failed: 0 })
+  expect(read(old, 'read.me')).toBe('first\n')
+})
+
+test('a symbolic link in the place of a tree, and a tree of a copied repository, are left alone', async () => {
+  const { s, repo } = await grove()
+  const { id, worktree_path: path } = await branchOff(s, repo, 'linked')
+  await s.call('session.stop', id)
+  renameSync(path, `${path}-mine`)
+  symlinkSync(`${path}-mine`, path)
+  expect((await refused(s.call('worktree.remove', { path, force: true }))).body.msg).toContain('symbolic link')
+  expect(read(`${path}-mine`, 'read.me')).toBe('first\n')
+  rmSync(path)
+  // A tree of another repository whose own name for it is the same.
+  cpSync(repo.path, `${repo.path}-copy`, { recursive: true })
+  cpSync(`${path}-mine`, path, { recursive: true })
+  writeFileSync(join(path, '.git'), `gitdir: ${repo.path}-copy/.git/worktrees/${basename(path)}\n`)
+  expect((await refused(s.call('worktree.remove', { path, force: true }))).body.msg).toContain('another repository')
+  expect(await s.call('session.remove', id)).toMatchObject({ worktrees_removed: 0, worktrees_failed: 1 })
+  expect(read(path, 'read.me')).toBe('first\n')
 })
 
 test('FC-fd33: a tree that was removed from outside counts as removed, while its session can still be looked at', async () => {
