@@ -29,6 +29,8 @@ export interface DetectionService {
   }
   /** Last published evidence of a session that runs. */
   current(id: string): ActivityEvidence | undefined
+  /** Before somebody reads what is shown of a session: takes back at once that an agent rests which has ended. Cheap. */
+  glance(id: string): void
 }
 
 export const Detection = token<DetectionService>('detection')

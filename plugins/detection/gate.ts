@@ -125,6 +125,8 @@ export function activityGate(options: GateOptions): ActivityReader {
       return found !== undefined && isWhole && showsPrompt(readPicture(found.manifest, picture))
     },
 
+    glance: (id) => trackers.glance(id),
+
     boundary: () => trackers.revision,
 
     after: (id, boundary, until, signal) => firstAfter(options, id, boundary, until, signal),

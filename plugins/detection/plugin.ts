@@ -72,7 +72,11 @@ export const detectionPlugin = (facts: Processes = processes) =>
         }),
       )
       return {
-        service: { hooks: trackers.hooks, current: (id: string) => trackers.current(id) },
+        service: {
+          hooks: trackers.hooks,
+          current: (id: string) => trackers.current(id),
+          glance: (id: string) => trackers.glance(id),
+        },
         methods: {
           'session.explain': ({ session_id }) => explain(session_id, { sessions, trackers, clock }),
           'session.detection': async ({ session_id }) => {

@@ -29,6 +29,8 @@ const RETRY_MS = 1_000
 const MAX_RETRY_MS = 60_000
 /** Files of the manifest are looked at again at most this often, except for a caller who asks. */
 const MANIFEST_MS = 1_000
+/** Whoever reads what is shown has it checked this often at most. */
+const GLANCE_MS = 500
 const MAX_TRANSITIONS = 8
 
 export interface TrackerOptions {
@@ -74,6 +76,7 @@ export class Tracker implements Disposable {
   #timer: Disposable | undefined
   #timerAt = Infinity
   #lookedAt = -Infinity
+  #glancedAt = -Infinity
   #retryMs = RETRY_MS
   #running: Promise<Look | undefined> | undefined
   #queued: Promise<Look | undefined> | undefined
@@ -114,9 +117,7 @@ export class Tracker implements Disposable {
     this.#away = true
     this.#rest()
     this.#foreground = undefined
-    const { memory, publish } = unseen(this.#memory)
-    this.#memory = memory
-    for (const it of publish) this.#tell(it)
+    this.#takeBack()
   }
 
   /**
@@ -133,6 +134,22 @@ export class Tracker implements Disposable {
       }))
   }
 
+  /**
+   * Before somebody reads what is shown: an agent that ended without a word behind a program that says nothing either
+   * rests no more. Costs two reads of /proc; 2 holds for who is not asked about.
+   */
+  glance(): void {
+    const { shown } = this.#memory
+    const manifest = this.#manifest
+    if (this.#closed || this.#away || shown === undefined || manifest === undefined || manifest.titlesOnly) return
+    const now = this.#options.clock.monotonic()
+    if (now - Math.max(this.#lookedAt, this.#glancedAt) < GLANCE_MS) return
+    this.#glancedAt = now
+    if (this.#inFront(manifest, now, false).identity !== 'other') return
+    if (shown.activity === 'idle') this.#takeBack()
+    this.#wake(0)
+  }
+
   /** The manifest as its file is now. */
   manifest(): AgentManifest | undefined {
     this.#manifestAt = this.#options.clock.monotonic()
@@ -145,6 +162,12 @@ export class Tracker implements Disposable {
     if (!this.#options.scope.closed) this.leave()
     this.#closed = true
     this.#watch[Symbol.dispose]()
+  }
+
+  #takeBack(): void {
+    const { memory, publish } = unseen(this.#memory)
+    this.#memory = memory
+    for (const it of publish) this.#tell(it)
   }
 
   #changed(): void {

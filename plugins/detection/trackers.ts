@@ -85,6 +85,12 @@ export class Trackers {
     return this.#tracked.get(id)?.current
   }
 
+  /** Before what is shown of one session, or of all, is read by somebody. */
+  glance(id?: string): void {
+    if (id !== undefined) return this.tracker(id)?.glance()
+    for (const { tracker } of [...this.#tracked.values()]) tracker.glance()
+  }
+
   /** What a store says about an earlier time is no observation. 3 */
   forgetStored(): void {
     for (const it of this.#options.sessions.list())

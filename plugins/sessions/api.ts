@@ -152,6 +152,8 @@ export interface ActivityReader {
    * `admit`. Answers why not, in words; undefined: it may. Rejects when the terminal cannot be read.
    */
   refusesKey(id: string, signal: AbortSignal): Promise<string | undefined>
+  /** Before what is shown of a session, or of all, is read: what is seen to hold no more is taken back. Cheap. */
+  glance(id?: string): void
   /** True when this picture shows the agent's own prompt, ready for text. */
   showsPrompt(id: string, picture: TerminalSnapshot): boolean
   /** Everything published up to now is behind the boundary. */

@@ -150,8 +150,8 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
         service: sessionService(host, adoption.examine),
         methods: {
           'session.new': newSession(host, adoption.examine),
-          'session.list': list(registry),
-          'session.inspect': inspect(registry),
+          'session.list': list(registry, () => host.activity?.glance()),
+          'session.inspect': inspect(registry, (id) => host.activity?.glance(id)),
           'session.stop': stop(host, adoption.settle),
           'session.remove': remove(host, adoption.examine),
           'session.remove_accepting_unconfirmed': removeAcceptingUnconfirmed(host, adoption.examine),

@@ -74,6 +74,7 @@ function result(
       : { event: { session_id: event.session_id, kind: event.event, at: new Date(event.at_ms).toISOString() } }),
     cursor: cursorText(here(sources, event?.seq)),
     targets: ids.flatMap((id) => {
+      sources.detection.glance(id)
       const info = sources.sessions.get(id)
       return info === undefined ? [] : [target(sources, info, from)]
     }),

@@ -30,13 +30,17 @@ export async function wait(sources: Sources, request: Wait, signal: AbortSignal)
   if (request.runtime !== undefined && changedRuntime(request.runtime, sessions.get(id)))
     throw faults.session_runtime_changed({ id })
   using _place = sessions.waiter(id)
+  sources.detection.glance(id)
   const boundary = request.fresh === true ? (sources.detection.current(id)?.revision ?? 0n) : undefined
   return await until<WaitResult>({
     look: () => {
       const reason = matched(sources, request, boundary)
       return reason && answer(sources, id, reason)
     },
-    late: () => answer(sources, id, 'timeout'),
+    late: () => {
+      sources.detection.glance(id)
+      return answer(sources, id, 'timeout')
+    },
     ms,
     after: (after, run) => clock.after(after, run),
     wake: (look) => wakeups.on(id, look),

@@ -4,6 +4,9 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { delay, systemClock } from '../../kernel/clock.ts'
 import { processes } from '../../platform/index.ts'
+import { detectionPlugin } from '../../plugins/detection/plugin.ts'
+import notifications from '../../plugins/notifications/plugin.ts'
+import waits from '../../plugins/waits/plugin.ts'
 import { look } from '../harness/processes.ts'
 import { refused, Session } from '../harness/session.ts'
 import { until } from '../harness/wait.ts'
@@ -202,6 +205,34 @@ describe('whose screen it is', () => {
     await session.input('go') // cat
     await delay(systemClock, 1_200)
     expect(await session.info()).not.toHaveProperty('activity')
+  })
+
+  test('an agent that ended without a word, in a wrapper that says nothing, rests for nobody who asks', async () => {
+    const it = await theatre({ plugins: [detectionPlugin(processes), notifications, waits] })
+    const quiet = `${process.execPath} ${STUB} ${it.socketPath}; sleep 600`
+    const [listed, inspected, waited] = [
+      await it.agent('/bin/sh', ['-c', quiet]),
+      await it.agent('/bin/sh', ['-c', `set -m; ${quiet}`]), // the agent has a process group of its own
+      await it.agent('/bin/sh', ['-c', quiet]),
+    ]
+    for (const { stub } of [listed, inspected, waited]) await stub.write(COMPOSER)
+    for (const one of [listed, inspected, waited]) await shows(one, 'idle')
+    for (const { stub } of [listed, inspected, waited]) {
+      const pid = await stub.pid()
+      await stub.order('exit', 0) // killed, its shell would say so
+      await until('it is gone', () => look(pid) === undefined)
+    }
+    // The list asks about all of them, and so comes last.
+    await until('a wait does not find it at rest', async () => {
+      const wait = { session_id: waited.id, activities: ['idle'], timeout_ms: 1 }
+      const { reason, session } = await it.station.call('session.wait', wait)
+      return reason === 'timeout' && session.activity === undefined
+    })
+    await until('an inspection shows none', async () => (await inspected.info()).activity === undefined)
+    await until('a list shows no activity', async () => {
+      const all = (await it.station.call('session.list', { filters: [{ key: 'id', value: listed.id }] })) as Answer[]
+      return all[0].state === 'running' && all[0].activity === undefined
+    })
   })
 
   test('a launched program that became another one is no agent, with or without patterns', async () => {

@@ -224,7 +224,7 @@ export async function desk(options: DeskOptions = {}): Promise<Desk> {
         get: (id: string) => sessions.get(id),
         list: () => [...sessions.values()],
       } as unknown as SessionService),
-      fake(Detection, { hooks: { changed }, current }),
+      fake(Detection, { hooks: { changed }, current, glance: () => undefined }),
     ],
     {
       root,

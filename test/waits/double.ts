@@ -134,6 +134,7 @@ export class Double {
     const detection: DetectionService = {
       hooks: { changed: this.activityChanged },
       current: (id) => this.#evidence.get(id),
+      glance: () => undefined,
     }
     const notifications: NotificationService = {
       hooks: { settled: this.settled },

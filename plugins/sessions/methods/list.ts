@@ -7,9 +7,10 @@ import type { SessionInfo, SessionListFilter } from '../types.ts'
 
 /** Filters, then pages; a page is cut to what one line holds, what was asked for as a whole is whole or an error. */
 export const list =
-  (registry: Registry): Handler<(typeof contract.methods)['session.list']> =>
+  (registry: Registry, glance: () => void): Handler<(typeof contract.methods)['session.list']> =>
   (params) => {
     const { filters = [], limit, after } = params ?? {}
+    glance()
     const all = registry.list()
     const found = filters.length === 0 ? all : all.filter((it) => filters.every((filter) => matches(it, filter)))
     const whole = limit === undefined && after === undefined
