@@ -20,7 +20,6 @@ export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=20')
 }
 
-/** For the daemon alone: as many workers as there are sessions would each collect after their start. */
 export function collectWhenResting(clock: Clock): void {
   collectAtRest({ clock, restMs: REST_MS, worth: WORTH, collect: collectAll })
 }
@@ -69,8 +68,13 @@ export function collectAtRest({ clock, restMs, worth, collect }: RestOptions): D
   }
 }
 
-/** The function is there in a context made under the flag; a context that stays would cost more than it is worth. */
+/**
+ * The function is there in a context made under the flag; a context that stays would cost more than it is worth. What is
+ * left is moved together: pages that hold little are not given back otherwise.
+ */
 function collectAll(): void {
   setFlagsFromString('--expose-gc')
+  setFlagsFromString('--compact-on-every-full-gc')
   ;(runInNewContext('gc') as () => void)()
+  setFlagsFromString('--no-compact-on-every-full-gc')
 }

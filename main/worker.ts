@@ -9,7 +9,7 @@ import { READY_STATE, sessionLogName } from '../protocol/worker/files.ts'
 import { parseArguments, USAGE, type WorkerArguments } from '../worker/argv.ts'
 import { workerLog } from '../worker/log.ts'
 import { Worker } from '../worker/worker.ts'
-import { keepHeapSmall } from './heap.ts'
+import { collectWhenResting, keepHeapSmall } from './heap.ts'
 
 declare const POHUNEK_VERSION: string | undefined
 const version = typeof POHUNEK_VERSION === 'string' ? POHUNEK_VERSION : '0.0.0-dev'
@@ -69,6 +69,7 @@ async function main(): Promise<void> {
   // Behind whatever the daemon, which connects now, has asked meanwhile.
   setImmediate(() => worker.warmUp())
   keepHeapSmall()
+  collectWhenResting(systemClock)
 }
 
 // The build may load the program only to make its code cache (scripts/loader.cjs).
