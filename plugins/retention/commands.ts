@@ -112,7 +112,10 @@ function sweepBlocks(it: RetentionResult) {
   const line = Object.entries(counts)
     .map(([key, value]) => `${key}=${value}`)
     .join(' ')
-  return [...(sessions.length === 0 ? [] : [{ table }]), { line }]
+  const kept = sessions.flatMap((one) =>
+    (one.rescued ?? []).map(({ ref, repo }) => ({ line: `work of ${one.session_id} is kept as ${ref} in ${repo}` })),
+  )
+  return [...(sessions.length === 0 ? [] : [{ table }]), ...kept, { line }]
 }
 
 const mebibytes = (it: RetentionResult['sessions'][number]): string =>

@@ -37,6 +37,8 @@ export const SweptSession = v.object({
   removed: v.boolean(),
   worktree_path: v.optional(v.string()),
   hold: v.optional(HoldReason),
+  /** Ours: where what only the logs of its worktree had is kept. */
+  rescued: v.optional(v.array(v.object({ ref: v.string(), commit: v.string(), repo: v.string() }))),
   /** Ours, of a dry run: what its worktree takes on disk (FC-f6a4). */
   worktree_bytes: v.optional(Int),
   /** The count ended at its bound: there is more. */

@@ -100,7 +100,7 @@ export class Sweeps {
         this.#edges.log.info({ session_id: id, hold }, 'a session over its time is held')
       } else if (result.eligible < cap) {
         result.eligible++
-        if (!dryRun) told.removed = await this.#remove(candidate, result)
+        if (!dryRun) Object.assign(told, await this.#remove(candidate, result))
       } else continue // the next sweep's
       if (listed.length < MAX_LISTED) listed.push(told)
       if (dryRun && path !== undefined && hold !== 'worktree_unknown') Object.assign(told, await measured(path, signal))
@@ -127,27 +127,29 @@ export class Sweeps {
     return new Set(order.slice(0, MAX_CHECKOUTS))
   }
 
-  async #remove(candidate: Candidate, result: RetentionResult): Promise<boolean> {
+  async #remove(candidate: Candidate, result: RetentionResult): Promise<Pick<SweptSession, 'removed' | 'rescued'>> {
     const { sessions, policy, log } = this.#edges
     const now = sessions.get(candidate.id)
-    if (now === undefined || overdue([now], policy(), this.#nowMs()).length === 0) return false // 2
-    if (this.#kept(candidate.id) !== undefined) return false
+    if (now === undefined || overdue([now], policy(), this.#nowMs()).length === 0) return stays // 2
+    if (this.#kept(candidate.id) !== undefined) return stays
     try {
-      const { worktrees_removed, worktrees_failed } = await sessions.remove(candidate.id)
+      const { worktrees_removed, worktrees_failed, rescued } = await sessions.remove(candidate.id)
       result.removed++
       result.worktrees_cleaned += worktrees_removed
       result.worktrees_failed += worktrees_failed
       if (worktrees_failed > 0) log.warn({ session_id: candidate.id }, 'the worktree of a removed session is left')
-      return true
+      return { removed: true, ...(rescued === undefined ? {} : { rescued }) }
     } catch (failure) {
-      if (sessions.get(candidate.id) === undefined) return false // somebody else removed it meanwhile
+      if (sessions.get(candidate.id) === undefined) return stays // somebody else removed it meanwhile
       result.failed++
       const code = failure instanceof Fault ? failure.code : undefined
       log.warn({ session_id: candidate.id, code, problem: messageOf(failure) }, 'a session could not be removed')
-      return false
+      return stays
     }
   }
 }
+
+const stays = { removed: false } as const
 
 async function measured(
   path: string,

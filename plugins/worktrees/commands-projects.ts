@@ -178,6 +178,7 @@ const projectRemove = onProject(
           line: `project ${reference(input)}: removed=${ok.removed}${prune ? ` pruned_worktrees=${ok.pruned_worktrees}` : ''}`,
         },
         ...skipped.map((it) => ({ line: `skipped ${it}` })),
+        ...(ok.rescued ?? []).map(({ ref, repo }) => ({ line: `work is kept as ${ref} in ${repo}` })),
       ],
       notes: skipped.length === 0 ? [] : ['warning: worktrees in use or with unsaved work stay'],
     }

@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import type { Method } from '../../protocol/contract.ts'
 import { Int, nonEmpty, Timestamp } from '../../protocol/scalars.ts'
+import { Rescue } from './contract-trees.ts'
 import { faults } from './faults.ts'
 
 const Source = v.picklist(['auto', 'manual'])
@@ -101,6 +102,8 @@ export const projectMethods = {
       pruned_worktrees: Int,
       /** Paths of owned trees that stayed. */
       skipped_worktrees: v.optional(v.array(v.string())),
+      /** Ours: where work of the trees that went is kept. */
+      rescued: v.optional(v.array(Rescue)),
     }),
     effect: 'mutates',
     faults: [...referring, faults.project_store_error],

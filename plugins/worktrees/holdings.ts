@@ -3,8 +3,9 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { hasOwnCommits, ownCommitOf, unsavedIn, type Unsaved } from './git/repository.ts'
 import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex, type IndexedTree } from './git/own-index.ts'
-import { GitFailure, type Git, type GitCall } from './git/run.ts'
+import { AS_STORED, GitFailure, type Git, type GitCall } from './git/run.ts'
 import type { Located } from './locate.ts'
+import { commitsApart } from './private-commits.ts'
 import { headOf } from './start-commit.ts'
 
 export interface Holdings extends Unsaved {
@@ -12,7 +13,7 @@ export interface Holdings extends Unsaved {
   readonly ownCommits: boolean
   /** HEAD is on no branch: its own commits go with the tree. */
   readonly detached: boolean
-  /** Commits that only refs of this tree hold, `refs/worktree/…` for one: they go with the tree. */
+  /** Commits that only refs of this tree or an operation in progress hold: they go with the tree. */
   readonly apart: readonly string[]
   /** A repository inside, a submodule for one, holds what no ref of this repository can keep. */
   readonly inside: string | undefined
@@ -24,6 +25,7 @@ const MAX_DEPTH = 4
 export async function holdingsOf(
   git: Git,
   at: Extract<Located, { kind: 'present' }>,
+  commonDir: string,
   signal?: AbortSignal,
 ): Promise<Holdings> {
   const { path } = at
@@ -32,26 +34,12 @@ export async function holdingsOf(
   const hidden = await hiddenChanges(git, at, signal)
   const detached = head?.ref === 'HEAD'
   const ownCommits = head !== undefined && (await hasOwnCommits(git, path, detached ? undefined : head.ref, signal))
-  const apart = await commitsApart(git, path, signal)
+  const apart = await commitsApart(git, at, commonDir, signal)
   const inside =
     existsSync(join(at.admin, 'modules')) || existsSync(join(path, '.gitmodules'))
       ? await insideSubmodules(git, path, signal)
       : undefined
   return { uncommitted: uncommitted + hidden, untracked, ownCommits, detached, apart, inside }
-}
-
-/** Git keeps these for each tree by itself. */
-const TREE_REFS = ['refs/worktree/', 'refs/bisect/', 'refs/rewritten/']
-
-async function commitsApart(git: Git, cwd: string, signal: AbortSignal | undefined): Promise<string[]> {
-  const call: GitCall = { cwd, ...(signal === undefined ? {} : { signal }) }
-  const { text } = await git.run(['for-each-ref', '--format=%(objectname)', ...TREE_REFS], call)
-  const apart: string[] = []
-  for (const commit of new Set(text.split('\n').filter((it) => it !== ''))) {
-    const own = await git.run(ownCommitOf(commit), call)
-    if (own.text !== '') apart.push(commit)
-  }
-  return apart
 }
 
 /** Changes git was told not to see. */
@@ -68,7 +56,7 @@ async function hiddenChanges(git: Git, at: IndexedTree, signal: AbortSignal | un
 
 /** HEAD of a tree whose folder is gone; `own` when only that HEAD holds its commits. */
 export async function lostHead(git: Git, at: { readonly admin: string }): Promise<{ commit: string } | undefined> {
-  const call: GitCall = { cwd: at.admin, env: { GIT_DIR: at.admin }, accept: [0, 128] }
+  const call: GitCall = { cwd: at.admin, env: { GIT_DIR: at.admin, ...AS_STORED }, accept: [0, 128] }
   const { status, text } = await git.run(['rev-parse', 'HEAD^{commit}', '--symbolic-full-name', 'HEAD'], call)
   const [commit = '', ref = ''] = text.split('\n')
   if (status !== 0 || ref !== 'HEAD') return undefined

@@ -54,7 +54,7 @@ async function entryOf(
   try {
     const head = await headOf(git, at.path)
     const branch = branchOf(head?.ref)
-    const { uncommitted, untracked, ownCommits, inside } = await holdingsOf(git, at, signal)
+    const { uncommitted, untracked, ownCommits, inside } = await holdingsOf(git, at, binding.common_dir, signal)
     return {
       ...known,
       ...size,

@@ -12,6 +12,7 @@ import { faults } from './faults.ts'
 import type { Git } from './git/run.ts'
 import { holdingsOf, lostHead } from './holdings.ts'
 import { exists, locate, type Located } from './locate.ts'
+import { commitsApart } from './private-commits.ts'
 
 /** Places a tree is remembered to have been at. */
 const MAX_FORMER = 8
@@ -134,9 +135,18 @@ export class Lookup {
       if (at.kind === 'broken') return 'worktree_unknown'
       // Somebody wants it to stay, whatever it holds (FC-454d).
       if (exists(join(at.admin, 'locked'))) return 'worktree_unknown'
-      if (at.kind === 'absent') return (await lostHead(git, at)) === undefined ? undefined : 'worktree_unpushed'
+      if (at.kind === 'absent') {
+        const isOwn = (await lostHead(git, at)) !== undefined
+        const apart = await commitsApart(git, at, binding.common_dir, signal)
+        return isOwn || apart.length > 0 ? 'worktree_unpushed' : undefined
+      }
       if (this.users(at.path).some((it) => it.id !== sessionId)) return 'worktree_unknown'
-      const { uncommitted, untracked, ownCommits, apart, inside } = await holdingsOf(git, at, signal)
+      const { uncommitted, untracked, ownCommits, apart, inside } = await holdingsOf(
+        git,
+        at,
+        binding.common_dir,
+        signal,
+      )
       if (uncommitted > 0) return 'worktree_uncommitted'
       if (untracked > 0) return 'worktree_untracked'
       if (ownCommits || apart.length > 0) return 'worktree_unpushed'

@@ -1,13 +1,16 @@
 /**
  * Rescue refs: before a tree goes, what it holds and nothing else does becomes a commit under refs/pohunek/rescue. The
- * commit's tree is the work tree (uncommitted and untracked files, ignored ones left out), its first parent is HEAD, a
- * second one the index where that differs from both. Made with an index of its own: the tree's is only read.
+ * commit's tree is the work tree (uncommitted and untracked files, ignored ones left out), its first parent is HEAD, the
+ * next one the index where that differs from both, the last one leads to the commits that only the logs of the tree and an
+ * operation in progress named. Made with an index of its own: the tree's is only read. The same work found again after an
+ * interruption gets a second ref.
  */
-import { readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Binding } from './binding.ts'
 import { gitLinks, holdingsOf, lostHead } from './holdings.ts'
+import { commitsApart, loggedCommits, unkept } from './private-commits.ts'
 import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex } from './git/own-index.ts'
 import { GitFailure, type Git, type GitCall } from './git/run.ts'
 import type { Located } from './locate.ts'
@@ -32,8 +35,8 @@ export interface Rescued {
 export class Unrescuable extends Error {}
 
 /**
- * Writes a rescue ref when the tree holds anything that goes with it; undefined when it does not. Throws Unrescuable and
- * GitFailure when it cannot be kept: then the tree must stay.
+ * Writes a rescue ref when anything goes with the tree; undefined when nothing does. Throws Unrescuable and GitFailure when
+ * it cannot be kept: then the tree must stay.
  */
 export async function shelter(
   git: Git,
@@ -41,20 +44,66 @@ export async function shelter(
   binding: Binding,
   at: Extract<Located, { kind: 'present' | 'absent' }>,
 ): Promise<Rescued | undefined> {
-  const { common_dir: cwd, session_id } = binding
-  if (at.kind === 'absent') {
-    const lost = await lostHead(git, at)
-    return lost && (await nameIt(git, clock, cwd, session_id, lost.commit))
-  }
-  const holds = await holdingsOf(git, at)
+  const commit = at.kind === 'absent' ? await commitOfAbsent(git, binding, at) : await commitOfPresent(git, binding, at)
+  return commit === undefined
+    ? undefined
+    : { ref: await nameIt(git, clock, binding.common_dir, binding.session_id, commit), commit }
+}
+
+async function commitOfPresent(
+  git: Git,
+  binding: Binding,
+  at: Extract<Located, { kind: 'present' }>,
+): Promise<string | undefined> {
+  const holds = await holdingsOf(git, at, binding.common_dir)
   if (holds.inside !== undefined) throw new Unrescuable(`it holds a ${holds.inside}`)
-  const loose = holds.uncommitted + holds.untracked > 0 || autostashes(at.admin).length + holds.apart.length > 0
-  const head = await headOf(git, at.path)
-  if (loose)
-    return await nameIt(git, clock, cwd, session_id, await commitAll(git, binding, at, head?.commit, holds.apart))
-  if (holds.detached && holds.ownCommits && head !== undefined)
-    return await nameIt(git, clock, cwd, session_id, head.commit)
-  return undefined
+  const head = (await headOf(git, at.path))?.commit
+  const log = await commitOfLog(git, binding, at, head, holds.apart)
+  if (holds.uncommitted + holds.untracked > 0) return await commitAll(git, binding, at, head, log)
+  return log ?? (holds.detached && holds.ownCommits ? head : undefined)
+}
+
+/** Of a tree whose folder is gone git still has what was staged, and where its HEAD was. */
+async function commitOfAbsent(git: Git, binding: Binding, at: { readonly admin: string }): Promise<string | undefined> {
+  const cwd = binding.common_dir
+  const head = await headOf(git, at.admin, { GIT_DIR: at.admin })
+  const log = await commitOfLog(git, binding, at, head?.commit, await commitsApart(git, at, cwd))
+  const call: GitCall = { cwd, timeoutMs: RESCUE_MS, env: WRITER }
+  const staged = await withOwnIndex(at, (index) =>
+    git.run([...OWN_INDEX, 'write-tree'], { ...call, env: { ...index, ...WRITER }, accept: [0, 128] }),
+  )
+  const isStaged = existsSync(join(at.admin, 'index')) && staged.status === 0
+  if (isStaged && staged.text !== (await treeOf(git, cwd, head?.commit))) {
+    const parents = [head?.commit, log].filter((it) => it !== undefined)
+    return await commit(git, call, staged.text, parents, `Index of session ${binding.session_id}`)
+  }
+  return log ?? (await lostHead(git, at))?.commit
+}
+
+/** More parents than this are given to several commits. */
+const MAX_PARENTS = 256
+
+/** A commit over HEAD that leads to all that only git's entry of the tree names; undefined when there is nothing. */
+async function commitOfLog(
+  git: Git,
+  { common_dir: cwd, session_id }: Binding,
+  at: { readonly admin: string },
+  head: string | undefined,
+  apart: readonly string[],
+): Promise<string | undefined> {
+  const also = head === undefined ? [] : [head]
+  const logged = await loggedCommits(git, at)
+  const keepers = { commonDir: cwd, also: [...also, ...apart], logs: true }
+  const left = [...apart, ...(await unkept(git, logged, keepers, { timeoutMs: RESCUE_MS }))]
+  if (left.length === 0) return undefined
+  const tree = (await treeOf(git, cwd, head ?? left[0])) ?? ''
+  let last = also
+  for (let from = 0; from < left.length; from += MAX_PARENTS) {
+    const message = `Commits of session ${session_id} that no branch has`
+    const parents = [...last, ...left.slice(from, from + MAX_PARENTS)]
+    last = [await commit(git, { cwd, env: WRITER }, tree, parents, message)]
+  }
+  return last[0]
 }
 
 async function commitAll(
@@ -62,7 +111,7 @@ async function commitAll(
   { session_id, branch }: Binding,
   at: { readonly admin: string; readonly path: string },
   head: string | undefined,
-  apart: readonly string[],
+  log: string | undefined,
 ): Promise<string> {
   return await withOwnIndex(at, async (index) => {
     const call: GitCall = { cwd: at.path, timeoutMs: RESCUE_MS, env: { ...index, ...WRITER } }
@@ -78,19 +127,8 @@ async function commitAll(
     const parents = [...(head === undefined ? [] : [head])]
     if (staged.status === 0 && staged.text !== all && staged.text !== (await treeOf(git, at.path, head)))
       parents.push(await commit(git, call, staged.text, parents, `Index of session ${session_id}`))
-    parents.push(...autostashes(at.admin), ...apart)
+    if (log !== undefined) parents.push(log)
     return await commit(git, call, all, parents, `Unsaved work of session ${session_id}\n\nIts tree was on ${branch}.`)
-  })
-}
-
-/** Work that a rebase or a merge in progress set aside: no ref has it. */
-function autostashes(admin: string): string[] {
-  return ['rebase-merge/autostash', 'rebase-apply/autostash', 'MERGE_AUTOSTASH'].flatMap((file) => {
-    try {
-      return [readFileSync(join(admin, file), 'utf8').trim()].filter((it) => /^[0-9a-f]{40,64}$/.test(it))
-    } catch {
-      return [] // nothing in progress
-    }
   })
 }
 
@@ -107,14 +145,14 @@ async function treeOf(git: Git, cwd: string, head: string | undefined): Promise<
   return head === undefined ? undefined : (await git.run(['rev-parse', `${head}^{tree}`], { cwd })).text
 }
 
-async function nameIt(git: Git, clock: Clock, cwd: string, sessionId: string, commit: string): Promise<Rescued> {
+async function nameIt(git: Git, clock: Clock, cwd: string, sessionId: string, commit: string): Promise<string> {
   const time = new Date(clock.now()).toISOString().replace(/[-:.]/g, '')
   const none = '0'.repeat(commit.length)
   for (let more = 0; ; more++) {
     const ref = `${RESCUE_REFS}${sessionId}/${time}${more === 0 ? '' : `-${more}`}`
     try {
       await git.run(['update-ref', '-m', 'rescued by pohunek', ref, commit, none], { cwd })
-      return { ref, commit }
+      return ref
     } catch (failure) {
       if (!(failure instanceof GitFailure) || more === 8) throw failure
     }

@@ -88,9 +88,14 @@ export async function startAtHead(git: Git, cwd: string): Promise<Start> {
 }
 
 /** Commit and ref of HEAD; undefined while there is no commit. */
-export async function headOf(git: Git, cwd: string): Promise<{ commit: string; ref: string } | undefined> {
+export async function headOf(
+  git: Git,
+  cwd: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ commit: string; ref: string } | undefined> {
   const { status, text } = await git.run(['rev-parse', 'HEAD^{commit}', '--symbolic-full-name', 'HEAD'], {
     cwd,
+    env,
     accept: [0, 128],
   })
   const [commit = '', ref = ''] = text.split('\n')

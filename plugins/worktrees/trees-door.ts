@@ -1,3 +1,5 @@
+import type { Rescued } from '../sessions/api.ts'
+
 /** What projects need to know of managed trees. */
 export interface TreeDoor {
   /** Root of the managed tree a canonical path lies in. */
@@ -14,5 +16,11 @@ export interface TreeDoor {
    * Takes away the managed trees of a repository that no session works in and that hold nothing unsaved. Answers the
    * paths of those that went and of those that stayed; never throws for one of them.
    */
-  prune(commonDir: string): Promise<{ readonly removed: readonly string[]; readonly skipped: readonly string[] }>
+  prune(
+    commonDir: string,
+  ): Promise<{
+    readonly removed: readonly string[]
+    readonly skipped: readonly string[]
+    readonly rescued: readonly Rescued[]
+  }>
 }

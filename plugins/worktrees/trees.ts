@@ -1,7 +1,7 @@
 /** The managed trees: what happens to one as its session is planned, made, ended and removed. Wired by plugin.ts. */
 import { join } from 'node:path'
 import { Fault, messageOf } from '../../protocol/fault.ts'
-import type { LaunchPlan, LaunchTarget, Leaving, Preparation, SessionService } from '../sessions/api.ts'
+import type { LaunchPlan, LaunchTarget, Leaving, Preparation, Rescued, SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
 import type { Binding } from './binding.ts'
 import { copyListed } from './copy.ts'
@@ -193,23 +193,25 @@ export class Trees {
   }
 
   /** Removes the trees of a repository nobody works in and that hold nothing unsaved. Answers their paths. */
-  async prune(commonDir: string): Promise<{ removed: string[]; skipped: string[] }> {
+  async prune(commonDir: string): Promise<{ removed: string[]; skipped: string[]; rescued: Rescued[] }> {
     const { git, log } = this.#edges
     const removed: string[] = []
     const skipped: string[] = []
+    const rescued: Rescued[] = []
     for (const binding of this.lookup.list().filter((it) => it.common_dir === commonDir)) {
       const at = locate(binding)
       try {
         const free = this.lookup.user(binding, at.path) === undefined
-        const held = at.kind === 'present' ? loss(await holdingsOf(git, at)) : undefined
-        const gone = free && held === undefined && (await this.remove(binding, undefined)).kind === 'removed'
-        ;(gone ? removed : skipped).push(at.path)
+        const held = at.kind === 'present' ? loss(await holdingsOf(git, at, binding.common_dir)) : undefined
+        const removal = free && held === undefined ? await this.remove(binding, undefined) : undefined
+        ;(removal?.kind === 'removed' ? removed : skipped).push(at.path)
+        if (removal?.rescued !== undefined) rescued.push({ ...removal.rescued, repo: binding.repo })
       } catch (failure) {
         skipped.push(at.path)
         log.warn({ path: at.path, problem: messageOf(failure) }, 'a worktree stays')
       }
     }
-    return { removed, skipped }
+    return { removed, skipped, rescued }
   }
 
   #put(binding: Binding): Promise<void> {

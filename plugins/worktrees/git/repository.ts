@@ -1,6 +1,6 @@
 /** Facts about repositories and their trees. Every value is asked for alone or NUL-separated: paths may hold line feeds. */
 import { realpathSync } from 'node:fs'
-import { Git, GIT_DETECT_MS, GitFailure, oneLine, type GitCall } from './run.ts'
+import { AS_STORED, Git, GIT_DETECT_MS, GitFailure, oneLine, type GitCall } from './run.ts'
 
 export interface Repository {
   /** Canonical; what a main checkout and all its linked trees have in common. */
@@ -170,6 +170,7 @@ export async function hasOwnCommits(
   const exclude = own === undefined ? [] : [`--exclude=${own.slice('refs/heads/'.length)}`]
   const { text } = await git.run(ownCommitOf('HEAD', exclude), {
     cwd: tree,
+    env: AS_STORED,
     ...(signal === undefined ? {} : { signal }),
   })
   return text !== ''

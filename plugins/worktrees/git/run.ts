@@ -53,6 +53,9 @@ const FIXED: Readonly<Record<string, string>> = {
   LC_ALL: 'C.UTF-8',
 }
 
+/** Commits as they are: one that a replaced or grafted commit only pretends to lead to is kept by nothing. */
+export const AS_STORED = { GIT_NO_REPLACE_OBJECTS: '1', GIT_GRAFT_FILE: '/dev/null' } as const
+
 export class GitFailure extends Error {
   readonly how: 'exit' | 'timeout' | 'aborted' | 'output' | 'spawn'
   /** Exit status, when it ended by itself. */

@@ -8,11 +8,14 @@ export const removeProject =
   (projects: Projects, trees: Pick<TreeDoor, 'prune'>): Handler<(typeof projectMethods)['project.remove']> =>
   async ({ reference, prune_worktrees }) => {
     const project = projects.resolve(reference)
-    const pruned = prune_worktrees ? await trees.prune(project.git_common_dir) : { removed: [], skipped: [] }
+    const pruned = prune_worktrees
+      ? await trees.prune(project.git_common_dir)
+      : { removed: [], skipped: [], rescued: [] }
     const removed = await projects.remove(project.id)
     return {
       removed,
       pruned_worktrees: pruned.removed.length,
       ...(pruned.skipped.length === 0 ? {} : { skipped_worktrees: [...pruned.skipped] }),
+      ...(pruned.rescued.length === 0 ? {} : { rescued: [...pruned.rescued] }),
     }
   }

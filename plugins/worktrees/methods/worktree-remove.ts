@@ -18,7 +18,7 @@ export const worktreeRemove =
     const user = trees.lookup.user(binding, at.path)
     if (user !== undefined) throw faults.worktree_in_use({ path: at.path, session: user })
     if (at.kind === 'present' && force !== true) {
-      const held = await holdingsOf(git, at).catch((failure: unknown) => {
+      const held = await holdingsOf(git, at, binding.common_dir).catch((failure: unknown) => {
         if (!(failure instanceof GitFailure)) throw failure
         throw faults.worktree_remove_failed({ path: at.path, problem: failure.message }, failure)
       })
