@@ -130,18 +130,38 @@ export const rescueList: Command = {
 
 export const rescueRestore: Command = {
   path: ['worktree', 'rescue', 'restore'],
-  about: 'make a branch of rescued work; the ref stays',
+  about: 'make a branch of rescued work, or a worktree as it was; the ref stays',
+  details: [
+    'With --worktree the files come back changed, staged and untracked as they were, in a new folder on a branch where',
+    'HEAD was; pohunek session new --cwd <dir> goes on there. Without it the branch is a commit of all of them; git reset',
+    'HEAD~1 in a checkout of it makes them uncommitted again.',
+  ],
   arguments: [{ name: 'ref', about: 'as worktree rescue list shows it' }],
-  flags: [{ name: 'branch', value: 'name', about: 'name of the branch (default rescue/<session>/<time>)' }, JSON_FLAG],
+  flags: [
+    { name: 'branch', value: 'name', about: 'name of the branch (default rescue/<session>/<time>)' },
+    { name: 'worktree', value: 'dir', about: 'a new folder for the files as they were' },
+    JSON_FLAG,
+  ],
   json: true,
   plugin,
   async run(context, input): Promise<Outcome> {
     const branch = input.value('branch')
-    const ok = await typed(context)('worktree.rescue.restore', {
-      ref: input.argument('ref') ?? '',
-      ...(branch === undefined ? {} : { branch }),
-    })
-    return { ok, human: [{ line: `branch ${ok.branch} made in ${ok.repo}` }] }
+    const directory = input.value('worktree')
+    const ok = await typed(context)(
+      'worktree.rescue.restore',
+      {
+        ref: input.argument('ref') ?? '',
+        ...(branch === undefined ? {} : { branch }),
+        ...(directory === undefined ? {} : { path: context.resolvePath(context.cwd ?? '/', directory) }),
+      },
+      { timeoutMs: LONG_MS },
+    )
+    const { worktree_path: path } = ok
+    const lines = [
+      `branch ${ok.branch} made in ${ok.repo}`,
+      ...(path === undefined ? [] : [`worktree made in ${path}`]),
+    ]
+    return { ok, human: lines.map((line) => ({ line })) }
   },
 }
 

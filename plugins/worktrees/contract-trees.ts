@@ -94,10 +94,27 @@ export const treeMethods = {
     faults: [],
   },
   'worktree.rescue.restore': {
-    about: 'Ours: makes a branch of a rescue ref; the ref stays.',
-    params: v.object({ ref: nonEmpty, branch: v.optional(v.string()) }),
-    result: v.object({ branch: v.string(), commit: v.string(), repo: v.string() }),
+    about:
+      'Ours: makes a branch of a rescue ref, and with a path a worktree there with files and index as they were; the ref stays.',
+    params: v.object({
+      ref: nonEmpty,
+      branch: v.optional(v.string()),
+      /** Absolute; nothing is there yet. The worktree is nobody's but the operator's. */
+      path: v.optional(nonEmpty),
+    }),
+    result: v.object({
+      branch: v.string(),
+      commit: v.string(),
+      repo: v.string(),
+      worktree_path: v.optional(v.string()),
+    }),
     effect: 'mutates',
-    faults: [faults.rescue_not_found, faults.invalid_branch, faults.worktree_branch_in_use],
+    faults: [
+      faults.rescue_not_found,
+      faults.invalid_branch,
+      faults.worktree_branch_in_use,
+      faults.worktree_path_conflict,
+      faults.worktree_add_failed,
+    ],
   },
 } as const satisfies Readonly<Record<string, Method>>

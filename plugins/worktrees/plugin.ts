@@ -81,7 +81,7 @@ export default definePlugin({
         'worktree.remove': worktreeRemove(git, sessions, trees),
         'worktree.list': worktreeList(git, sessions, trees.lookup),
         'worktree.rescue.list': rescueList(git, projects.door, trees.lookup),
-        'worktree.rescue.restore': rescueRestore(git, projects.door, trees.lookup),
+        'worktree.rescue.restore': rescueRestore(git, projects.door, trees),
       },
     }
   },

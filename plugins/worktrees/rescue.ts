@@ -31,6 +31,10 @@ export interface Rescued {
   readonly commit: string
 }
 
+/** How the subjects of our commits begin. */
+const UNSAVED = 'Unsaved work of session'
+const INDEX = 'Index of session'
+
 /** Nothing can keep this: the tree must stay. */
 export class Unrescuable extends Error {}
 
@@ -75,7 +79,7 @@ async function commitOfAbsent(git: Git, binding: Binding, at: { readonly admin: 
   const isStaged = existsSync(join(at.admin, 'index')) && staged.status === 0
   if (isStaged && staged.text !== (await treeOf(git, cwd, head?.commit))) {
     const parents = [head?.commit, log].filter((it) => it !== undefined)
-    return await commit(git, call, staged.text, parents, `Index of session ${binding.session_id}`)
+    return await commit(git, call, staged.text, parents, `${INDEX} ${binding.session_id}`)
   }
   return log ?? (await lostHead(git, at))?.commit
 }
@@ -126,9 +130,9 @@ async function commitAll(
     const all = (await git.run(['write-tree'], call)).text
     const parents = [...(head === undefined ? [] : [head])]
     if (staged.status === 0 && staged.text !== all && staged.text !== (await treeOf(git, at.path, head)))
-      parents.push(await commit(git, call, staged.text, parents, `Index of session ${session_id}`))
+      parents.push(await commit(git, call, staged.text, parents, `${INDEX} ${session_id}`))
     if (log !== undefined) parents.push(log)
-    return await commit(git, call, all, parents, `Unsaved work of session ${session_id}\n\nIts tree was on ${branch}.`)
+    return await commit(git, call, all, parents, `${UNSAVED} ${session_id}\n\nIts tree was on ${branch}.`)
   })
 }
 
@@ -157,6 +161,20 @@ async function nameIt(git: Git, clock: Clock, cwd: string, sessionId: string, co
       if (!(failure instanceof GitFailure) || more === 8) throw failure
     }
   }
+}
+
+/** What rescued work is made of: HEAD it was on and what was staged; what is no work tree is its own. Throws GitFailure. */
+export async function partsOf(git: Git, cwd: string, commit: string): Promise<{ head: string; index: string }> {
+  const { text } = await git.run(['log', '--max-count=1', '--format=%H%x00%P%x00%ce%x00%s', commit], { cwd })
+  const [, parents = '', email = '', subject = ''] = text.split('\0')
+  const [head, staged] = parents.split(' ')
+  const isOurs = email === WRITER.GIT_COMMITTER_EMAIL
+  if (!isOurs || head === undefined || head === '') return { head: commit, index: commit }
+  if (subject.startsWith(INDEX)) return { head, index: commit }
+  if (!subject.startsWith(UNSAVED)) return { head: commit, index: commit }
+  const second =
+    staged === undefined ? '' : (await git.run(['log', '--max-count=1', '--format=%s', staged], { cwd })).text
+  return { head, index: second.startsWith(INDEX) && staged !== undefined ? staged : head }
 }
 
 export interface RescueEntry extends Rescued {

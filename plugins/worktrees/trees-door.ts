@@ -16,9 +16,7 @@ export interface TreeDoor {
    * Takes away the managed trees of a repository that no session works in and that hold nothing unsaved. Answers the
    * paths of those that went and of those that stayed; never throws for one of them.
    */
-  prune(
-    commonDir: string,
-  ): Promise<{
+  prune(commonDir: string): Promise<{
     readonly removed: readonly string[]
     readonly skipped: readonly string[]
     readonly rescued: readonly Rescued[]

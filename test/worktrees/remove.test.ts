@@ -346,6 +346,64 @@ test('rescued work is listed and becomes a branch again', async () => {
   expect(keeper.branch).toBe('keeps-the-repository-known')
 })
 
+test('rescued work comes back into a tree as it was', async () => {
+  const { s, repo } = await grove()
+  const { id, path } = await worked(s, repo)
+  const status = (at: string): string => git(at, 'status', '--porcelain=v2', '--untracked-files=all')
+  const before = [status(path), git(path, 'diff'), git(path, 'diff', '--cached'), git(path, 'rev-parse', 'HEAD')]
+  expect(before[0]?.split('\n')).toHaveLength(3)
+  const { rescued } = await s.call('session.remove', id)
+  await branchOff(s, repo, 'keeps-the-repository-known')
+  const [{ ref, commit }] = rescued
+  const back = join(s.roots.work, 'back')
+  const restore = (params: Record<string, unknown>) => s.call('worktree.rescue.restore', { ref, ...params })
+  expect(await restore({ branch: 'back', path: back })).toEqual({
+    branch: 'back',
+    commit,
+    repo: repo.path,
+    worktree_path: back,
+  })
+  expect([status(back), git(back, 'diff'), git(back, 'diff', '--cached'), git(back, 'rev-parse', 'HEAD')]).toEqual(
+    before,
+  )
+  expect(read(back, 'new.c')).toBe('int main;\n')
+  expect(git(back, 'branch', '--show-current')).toBe('back')
+  // Nothing that is there is touched, and nothing is left of what could not be made.
+  for (const [params, code] of [
+    [{ branch: 'other', path: back }, 'worktree_path_conflict'],
+    [{ branch: 'back', path: `${back}-2` }, 'worktree_branch_in_use'],
+    [{ branch: 'other', path: 'relative' }, 'bad_request'],
+    [{ branch: 'other', path: join(back, 'new.c/below') }, 'worktree_add_failed'],
+  ] as const)
+    expect((await refused(restore(params))).code).toBe(code)
+  expect(repo.branches()).not.toContain('other')
+  // The two steps the help names come to the same files.
+  await restore({ branch: 'commit' })
+  const session = await branchOff(s, repo, 'commit', { reuse_branch: true })
+  git(session.worktree_path, 'reset', '--quiet', 'HEAD~1')
+  expect(
+    status(session.worktree_path)
+      .replace(/^1 .*read.me$/m, '')
+      .trim()
+      .split('\n')
+      .sort(),
+  ).toEqual(['? new.c', '? staged'])
+})
+
+test('what was staged in a tree that was deleted comes back staged', async () => {
+  const { s, repo } = await grove()
+  const { id, worktree_path: path } = await branchOff(s, repo, 'work')
+  await s.call('session.stop', id)
+  write(path, 'staged', 'staged\n')
+  git(path, 'add', 'staged')
+  rmSync(path, { recursive: true })
+  const { rescued } = await s.call('session.remove', id)
+  await branchOff(s, repo, 'keeps-the-repository-known')
+  const back = join(s.roots.work, 'back')
+  await s.call('worktree.rescue.restore', { ref: rescued[0].ref, path: back })
+  expect(git(back, 'status', '--porcelain')).toBe('A  staged')
+})
+
 test('where nothing can be rescued nothing is removed', async () => {
   const { s, repo } = await grove()
   const { id, worktree_path: path } = await branchOff(s, repo, 'stuck')
