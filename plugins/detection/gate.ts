@@ -69,14 +69,24 @@ export function refusalOf(look: Look, plan: InputPlan, key = false): Refusal | u
   return { noPrompt: 'it says that it rests, and its prompt is not on the screen' }
 }
 
-/** Pure. Why the key may not follow a text into the input box; undefined: it may. */
-export function keyRefusalOf({ sight, front, decision: { verdict, memory } }: Look): string | undefined {
+/** Pure. Why the key may not follow `text` into the input box; undefined: it may. */
+export function keyRefusalOf({ sight, front, decision: { verdict, memory } }: Look, text: string): string | undefined {
   const { readings, partial, identity } = sight
   if (verdict.state === 'blocked' || memory.shown?.activity === 'blocked' || readings.asked !== undefined)
     return 'a question is on its screen'
   if (identity !== 'agent') return front.why
   if (partial) return DRAWING
-  return readings.composer === false ? 'its input box is not on the screen' : undefined
+  if (readings.composer === false) return 'its input box is not on the screen'
+  return isGlued(readings.draft ?? '', text) ? 'it came behind another text' : undefined
+}
+
+/**
+ * Pure. Something came into the box after the look that admitted `text`. Agents break lines and show long texts in short,
+ * so that only what ends with the whole text is sure.
+ */
+function isGlued(draft: string, text: string): boolean {
+  const [all, own] = [draft, text].map((it) => it.replace(/\s+/gu, '')) as [string, string]
+  return own !== '' && all.length > own.length && all.endsWith(own)
 }
 
 export function activityGate(options: GateOptions): ActivityReader {
@@ -112,10 +122,10 @@ export function activityGate(options: GateOptions): ActivityReader {
         : faults.session_input_no_prompt({ id, what: refusal.noPrompt })
     },
 
-    async refusesKey(id, caller) {
+    async refusesKey(id, text, caller) {
       const tracker = trackers.tracker(id)
       const look = tracker && (await settled(id, tracker, options, caller, () => false))
-      return look === undefined ? 'no usable detection manifest reads its screen' : keyRefusalOf(look)
+      return look === undefined ? 'no usable detection manifest reads its screen' : keyRefusalOf(look, text)
     },
 
     showsPrompt(id, picture: TerminalSnapshot) {

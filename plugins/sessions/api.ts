@@ -148,10 +148,10 @@ export interface ActivityReader {
    */
   admit(id: string, request: Admission, signal: AbortSignal): Promise<TerminalSnapshot | undefined>
   /**
-   * Whether the submit key may follow a text that stands in the agent's input box: a new look, settled as that of
+   * Whether the submit key may follow `text`, which stands in the agent's input box: a new look, settled as that of
    * `admit`. Answers why not, in words; undefined: it may. Rejects when the terminal cannot be read.
    */
-  refusesKey(id: string, signal: AbortSignal): Promise<string | undefined>
+  refusesKey(id: string, text: string, signal: AbortSignal): Promise<string | undefined>
   /** Before what is shown of a session, or of all, is read: what is seen to hold no more is taken back. Cheap. */
   glance(id?: string): void
   /** True when this picture shows the agent's own prompt, ready for text. */

@@ -67,7 +67,7 @@ export async function writeThenSubmit(
   const { id } = session
   const runtime = session.record.worker.runtime_id
   await writeBody(host, session, [bodyFragment(text, framed, 0)], framed)
-  const why = await keyRefusal(host, session, rules.submitDelayMs, activity) // 1
+  const why = await keyRefusal(host, session, text, rules.submitDelayMs, activity) // 1
   if (session.removed || session.phase === 'ended' || session.phase === 'lost') session.running()
   if (session.record.worker.runtime_id !== runtime) throw faults.session_runtime_changed({ id })
   if (why !== undefined) throw faults.session_input_unsubmitted({ id, why })
@@ -99,13 +99,14 @@ async function takenIn(host: Host, session: Session, pauseMs: number, signal: Ab
 async function keyRefusal(
   host: Host,
   session: Session,
+  text: string,
   pauseMs: number,
   activity: ActivityReader,
 ): Promise<string | undefined> {
   const { signal } = host.scope
   try {
     await takenIn(host, session, pauseMs, signal)
-    const why = await activity.refusesKey(session.id, signal)
+    const why = await activity.refusesKey(session.id, text, signal)
     return why ?? (session.link?.alive === true ? undefined : 'the connection to its terminal is lost')
   } catch {
     return signal.aborted ? 'the daemon stops' : 'its terminal cannot be read'

@@ -86,7 +86,7 @@ describe('refusals', () => {
     const { sight, ...more } = look({ screen: idle })
     const half = { ...more, sight: { ...sight, partial: true } }
     expect(refusalOf(half, plan)).toEqual({ noPrompt: 'it is in the middle of drawing' })
-    expect(keyRefusalOf(half)).toBe('it is in the middle of drawing')
+    expect(keyRefusalOf(half, 'hi')).toBe('it is in the middle of drawing')
     expect(refusalOf(half, { ...plan, composer: 'none' })).toBeUndefined()
   })
 
@@ -99,14 +99,26 @@ describe('refusals', () => {
   })
 
   test('the key follows a text only into the input box', () => {
-    expect(keyRefusalOf(look({ composer: true }))).toBeUndefined()
-    expect(keyRefusalOf(look({ screen: idle }))).toBeUndefined()
-    expect(keyRefusalOf(look({ screen: question, asked: question }))).toBe('a question is on its screen')
-    expect(keyRefusalOf(look({ screen: question, asked: question, composer: true }))).toBe(
+    expect(keyRefusalOf(look({ composer: true }), 'hi')).toBeUndefined()
+    expect(keyRefusalOf(look({ screen: idle }), 'hi')).toBeUndefined()
+    expect(keyRefusalOf(look({ screen: question, asked: question }), 'hi')).toBe('a question is on its screen')
+    expect(keyRefusalOf(look({ screen: question, asked: question, composer: true }), 'hi')).toBe(
       'a question is on its screen',
     )
-    expect(keyRefusalOf(look({ title: spinner, composer: false }))).toBe('its input box is not on the screen')
-    expect(keyRefusalOf(look({ composer: true }, 'other'))).toBe('because')
+    expect(keyRefusalOf(look({ title: spinner, composer: false }), 'hi')).toBe('its input box is not on the screen')
+    expect(keyRefusalOf(look({ composer: true }, 'other'), 'hi')).toBe('because')
+  })
+
+  test.each([
+    ['hi', 'hi', undefined],
+    ['half a line hi', 'hi', 'it came behind another text'],
+    ['half a linesay\n  hi', 'say\nhi', 'it came behind another text'],
+    ['say\n  hi', 'say hi\n', undefined],
+    ['[Pasted text #1 +60 lines]', 'a text of many lines', undefined],
+    ['the end of a longtext', 'a text longer than the box: the end of a long text', undefined],
+    ['half a line', '\n', undefined],
+  ])('the key behind %j, where %j was sent', (draft, text, why) => {
+    expect(keyRefusalOf(look({ composer: true, draft }), text)).toBe(why)
   })
 
   test('a prompt is an idle screen and no question', () => {
