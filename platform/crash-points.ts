@@ -2,6 +2,8 @@
  * Places where a test build ends its process, to prove what a crash there leaves. They are compiled in only when the
  * build defines POHUNEK_CRASH_POINTS; the shipped bundles hold neither the points nor their names.
  */
+import { JOURNAL_PHASES, type JournalPhase } from '../protocol/worker/files.ts'
+
 declare const POHUNEK_CRASH_POINTS: boolean | undefined
 
 /** In the daemon, before and after each durable or external step. */
@@ -104,9 +106,7 @@ export const NOTIFICATION_CRASH_POINTS = [
   'notify.announced',
 ] as const
 
-const JOURNAL_PHASES = ['bootstrap', 'starting', 'live', 'terminal', 'never_initialized', 'faulted'] as const
 const JOURNAL_STEPS = ['worker.journal.before', 'worker.journal.staged', 'worker.journal.after'] as const
-type JournalPhase = (typeof JOURNAL_PHASES)[number]
 type JournalStep = (typeof JOURNAL_STEPS)[number]
 
 const WORKER_POINTS = [

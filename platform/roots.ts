@@ -32,7 +32,7 @@ export interface PathFacts {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-// sun_path is 108 bytes on Linux and 104 on macOS, one of them for the terminating NUL.
+/** Bytes a socket path may have: sun_path is 108 on Linux and 104 on macOS, one of them for the terminating NUL. */
 export const socketPathLimit = (platform: NodeJS.Platform): number => (platform === 'darwin' ? 103 : 107)
 
 /**

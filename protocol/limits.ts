@@ -56,6 +56,8 @@ export const INPUT_STARTUP_GRACE_MS = 5_000
 /** Silent start-up bound for a client that did not opt into the host's full grace. */
 export const INPUT_SILENT_GRACE_MS = 500
 export const INPUT_SUBMIT_DELAY_MS = 150
+/** Of one argument on Linux, its NUL excluded (MAX_ARG_STRLEN - 1). */
+export const MAX_ARGUMENT_BYTES = 131_071
 export const ENVIRONMENT_MAX_ENTRIES = 256
 export const ENVIRONMENT_MAX_NAME_BYTES = 128
 export const ENVIRONMENT_MAX_VALUE_BYTES = 32_768

@@ -9,9 +9,9 @@ import * as fs from 'node:fs'
 import * as net from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Scope } from '../kernel/scope.ts'
+import { socketPathLimit } from '../platform/roots.ts'
 import { randomHex } from './random.ts'
 
-const MAX_PATH_BYTES = 107
 /** One stat each time; rare, because fifty idle workers must cost nothing, and a new attach asks for it at once. */
 const LOST_CHECK_MS = 20_000
 
@@ -34,10 +34,10 @@ export class ControlSocket {
 
   /** Throws RangeError for a path that does not fit. Nothing is made yet. */
   check(): void {
+    const maxBytes = socketPathLimit(process.platform)
     for (const name of [this.#options.path, this.#staged()]) {
       const bytes = Buffer.byteLength(name)
-      if (bytes > MAX_PATH_BYTES)
-        throw new RangeError(`socket path ${name} has ${bytes} bytes, at most ${MAX_PATH_BYTES}`)
+      if (bytes > maxBytes) throw new RangeError(`socket path ${name} has ${bytes} bytes, at most ${maxBytes}`)
     }
   }
 

@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import {
   CAPABILITIES,
+  RequestId,
   WORKER_PROTOCOL,
   WorkerRequest,
   type Capability,
@@ -15,7 +16,6 @@ import { randomHex } from './random.ts'
 import type { Worker } from './worker.ts'
 
 const HOOK_MESSAGE = /^(identity_report|identity_release|subagent_[a-z]+|notification_create)$/
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 const LONG_REQUESTS = new Set(['initialize', 'write_plan'])
 const KNOWN = new Set<unknown>(WorkerRequest.options.map((it) => it.entries.type.literal))
 
@@ -51,7 +51,7 @@ export class Control {
       // Reserved: reports of agents' hooks are answered, so that a hook goes on to its next way at once.
       return this.#connection.send({ ok: false, launch_identity_accepted: false })
     }
-    const requestId = typeof id === 'string' && REQUEST_ID.test(id) ? id : ''
+    const requestId = v.is(RequestId, id) ? id : ''
     if (!KNOWN.has(type)) {
       this.#fail(requestId, new WorkerFailure('invalid_request', 'unknown operation'))
       return this.#connection.refuse()

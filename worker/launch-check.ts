@@ -4,10 +4,9 @@
  */
 import * as fs from 'node:fs'
 import { resolve } from 'node:path'
+import { MAX_ARGUMENT_BYTES } from '../protocol/limits.ts'
 import { WorkerFailure } from './failure.ts'
 
-/** Linux MAX_ARG_STRLEN: one argument or environment entry, its NUL included. */
-const MAX_ARGUMENT_BYTES = 131_072
 const SHEBANG_BYTES = 256
 const MAX_SHEBANG_DEPTH = 4
 
@@ -16,10 +15,10 @@ export function checkLaunch(launch: { executable: string; args: readonly string[
   checkDirectory(launch.cwd)
   for (const text of [launch.executable, ...launch.args]) {
     if (text.includes('\0')) throw new WorkerFailure('spawn_failed', 'an argument holds a NUL byte')
-    if (Buffer.byteLength(text) >= MAX_ARGUMENT_BYTES) {
+    if (Buffer.byteLength(text) > MAX_ARGUMENT_BYTES) {
       throw new WorkerFailure(
         'spawn_failed',
-        `an argument of ${Buffer.byteLength(text)} bytes is over the system's limit of ${MAX_ARGUMENT_BYTES - 1}`,
+        `an argument of ${Buffer.byteLength(text)} bytes is over the system's limit of ${MAX_ARGUMENT_BYTES}`,
       )
     }
   }

@@ -2,12 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { chmodSync, lstatSync, renameSync, unlinkSync, type Stats } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
+import { socketPathLimit } from '../../platform/roots.ts'
 import type { Scope } from '../scope.ts'
 import type { Log } from '../log.ts'
 import { listenFaults } from './faults.ts'
 
-// sun_path of the platform without its NUL.
-const MAX_PATH_BYTES = process.platform === 'darwin' ? 103 : 107
 const PROBE_MS = 1_000
 // A wiped runtime directory is noticed within this; one lstat each time.
 const LOST_CHECK_MS = 2_000
@@ -33,7 +32,8 @@ export interface ListenOptions {
 export async function listenLocal(options: ListenOptions): Promise<AsyncDisposable> {
   const { path, scope } = options
   const bytes = Buffer.byteLength(path)
-  if (bytes > MAX_PATH_BYTES) throw listenFaults.socket_path_invalid({ path, bytes, maxBytes: MAX_PATH_BYTES })
+  const maxBytes = socketPathLimit(process.platform)
+  if (bytes > maxBytes) throw listenFaults.socket_path_invalid({ path, bytes, maxBytes })
   await refuseLive(path)
   const listener = new LocalListener(options)
   await listener.bind()

@@ -9,7 +9,7 @@ import { faultOf } from '../../kernel/hooks.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
 import { coreFaults, Fault, messageOf } from '../../protocol/fault.ts'
 import { HOOK_PROTOCOL_VERSION, type Initialize, type ResponseOf } from '../../protocol/worker/messages.ts'
-import { WORKER_INITIALIZE_MS, WRITE_DEDUP_ENTRIES } from '../../protocol/limits.ts'
+import { MAX_ARGUMENT_BYTES, WORKER_INITIALIZE_MS, WRITE_DEDUP_ENTRIES } from '../../protocol/limits.ts'
 import { PROTOCOL_VERSION } from '../../protocol/version.ts'
 import { utf8Bytes } from '../../protocol/scalars.ts'
 import { environmentProblem } from '../../protocol/worker/environment.ts'
@@ -43,9 +43,6 @@ export interface NewSession {
   readonly search_path?: string
   readonly input?: string
 }
-
-/** Of one argument on Linux, its end included (MAX_ARG_STRLEN). */
-const MAX_ARGUMENT_BYTES = 131_071
 
 /** A first prompt that is an argument; one that a program takes for an option or a file, or is too long, is typed. */
 const passesPrompt = ({ promptArg }: Pick<LaunchPlan, 'promptArg'>, input: string): boolean =>
