@@ -1,13 +1,13 @@
 /** Schemas shared by several contracts (contract/types.md, "Scalars" and enums). */
 import * as v from 'valibot'
 import { MAX_ID_BYTES } from './limits.ts'
+import { CONTROL_CHARACTER } from './words.ts'
+
+export { CONTROL_CHARACTER }
 
 const encoder = new TextEncoder()
 /** Bytes of `text` in UTF-8. */
 export const utf8Bytes = (text: string): number => encoder.encode(text).length
-// C0, DEL and C1: never allowed in names, ids or labels.
-
-export const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
 
 const U64_MAX = 18_446_744_073_709_551_615n
 /** Canonical unsigned decimal u64 as a string. */

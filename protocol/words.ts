@@ -1,5 +1,11 @@
 /** Words that schemas, the configuration and the CLI share; plain, so that the CLI loads no schema for them. */
 
+/** C0, DEL and C1: never allowed in names, ids or labels. */
+export const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
+
+export const SESSION_STATES = ['starting', 'running', 'stopped', 'done', 'failed'] as const
+export const AGENT_ACTIVITIES = ['working', 'blocked', 'idle'] as const
+
 /** `task_settled` and `task_attention` are reserved and refused. */
 export const NOTIFICATION_KINDS = [
   'agent_blocked',

@@ -17,6 +17,7 @@ import {
 } from '../../protocol/limits.ts'
 import { Fault } from '../../protocol/fault.ts'
 import { withRuntimeId } from '../../protocol/window/spelling.ts'
+import { AGENT_ACTIVITIES, CONTROL_CHARACTER } from '../../protocol/words.ts'
 import type contract from './contract.ts'
 import { absent, inspectBlocks, listBlocks } from './views.ts'
 import type { SessionInfo, SessionListFilter } from './types.ts'
@@ -62,15 +63,13 @@ const interruptedInput = (): Fault =>
     msg: 'interrupted while waiting; the input may have been delivered',
   })
 
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
-
 function nameProblem(name: string | undefined): string | undefined {
   if (name === undefined) return undefined
   if (name.trim() === '') return 'the name is empty'
   if (name.startsWith('-')) return 'a name cannot start with -'
   if (Buffer.byteLength(name.trim()) > MAX_SESSION_NAME_BYTES)
     return `a name is at most ${MAX_SESSION_NAME_BYTES} bytes`
-  return CONTROL.test(name) ? 'a name cannot hold control characters' : undefined
+  return CONTROL_CHARACTER.test(name) ? 'a name cannot hold control characters' : undefined
 }
 
 /** `~` and relative directories mean the caller's; nothing given means where the caller is. */
@@ -305,7 +304,7 @@ export const sessionInput = onSession(
   'type text and press Enter',
   async (context, id, input) => {
     const text = input.has('stdin') ? await context.readInput() : (input.argument('text') ?? '')
-    const until = input.values('until') as ('working' | 'blocked' | 'idle')[]
+    const until = input.values('until') as (typeof AGENT_ACTIVITIES)[number][]
     const waits = until.length > 0 || input.has('timeout')
     const wait = { ...(until.length > 0 ? { until } : {}), timeout_ms: input.integer('timeout') ?? MAX_WAIT_MS }
     const ok = await typed(context)('session.input', {
@@ -326,7 +325,7 @@ export const sessionInput = onSession(
         name: 'until',
         value: 'activity',
         repeat: true,
-        choices: ['working', 'blocked', 'idle'],
+        choices: AGENT_ACTIVITIES,
         about: 'wait for this activity after the text',
       },
       {

@@ -1,10 +1,11 @@
 /** Shared session objects on the wire (contract/types.md). Data only. */
 import * as v from 'valibot'
 import { Dec, Int, SessionId, Timestamp, U16, U32, WorkerInstanceId, recordOf } from '../../protocol/scalars.ts'
+import { AGENT_ACTIVITIES, SESSION_STATES } from '../../protocol/words.ts'
 
-export const SessionState = v.picklist(['starting', 'running', 'stopped', 'done', 'failed'])
+export const SessionState = v.picklist(SESSION_STATES)
 export type SessionState = v.InferOutput<typeof SessionState>
-export const AgentActivity = v.picklist(['working', 'blocked', 'idle'])
+export const AgentActivity = v.picklist(AGENT_ACTIVITIES)
 export type AgentActivity = v.InferOutput<typeof AgentActivity>
 export const StateSource = v.picklist(['osc_title', 'osc_progress', 'screen', 'process', 'report'])
 export type StateSource = v.InferOutput<typeof StateSource>

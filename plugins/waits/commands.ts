@@ -2,12 +2,10 @@
 import { JSON_FLAG, type Command, type CommandContext, type Input, type TypedCall } from '../../protocol/command.ts'
 import { MAX_TURN_TARGETS, MAX_WAIT_MS, TURN_WAIT_CEILING_MS } from '../../protocol/limits.ts'
 import { withRuntimeId } from '../../protocol/window/spelling.ts'
-import { TURN_KINDS } from '../../protocol/words.ts'
+import { AGENT_ACTIVITIES, SESSION_STATES, TURN_KINDS } from '../../protocol/words.ts'
 import type contract from './contract.ts'
 import type { TurnKind, TurnTarget } from './contract.ts'
 
-const STATES = ['starting', 'running', 'stopped', 'done', 'failed'] as const
-const ACTIVITIES = ['working', 'blocked', 'idle'] as const
 const TURN_FLAGS = ['until', 'after', 'timeout'] as const
 const CHANGE_FLAGS = [
   'worker-instance-id',
@@ -91,8 +89,14 @@ const sessionWait: Command = {
     },
     { name: 'after', value: 'cursor', about: 'events behind this cursor of an earlier wait' },
     { name: 'timeout', value: 'time', about: 'bound with a unit, as in 90s or 5m (default: the daemon’s)' },
-    { name: 'state', value: 'state', repeat: true, choices: STATES, about: 'until it is in this state' },
-    { name: 'activity', value: 'activity', repeat: true, choices: ACTIVITIES, about: 'until its agent does this' },
+    { name: 'state', value: 'state', repeat: true, choices: SESSION_STATES, about: 'until it is in this state' },
+    {
+      name: 'activity',
+      value: 'activity',
+      repeat: true,
+      choices: AGENT_ACTIVITIES,
+      about: 'until its agent does this',
+    },
     { name: 'fresh', about: 'an activity counts only when it is observed from now on' },
     { name: 'after-updated-at', value: 'time', about: 'until it was updated after this time' },
     { name: 'after-terminal-watermark', value: 'n', about: 'until its picture is past this watermark' },
@@ -154,8 +158,8 @@ async function waitForChange(context: CommandContext, input: Input) {
   const session_id = await context.session(input.argument('target') ?? '')
   const instance = input.value('worker-instance-id')
   const generation = input.value('runtime-generation')
-  const states = input.values('state') as (typeof STATES)[number][]
-  const activities = input.values('activity') as (typeof ACTIVITIES)[number][]
+  const states = input.values('state') as (typeof SESSION_STATES)[number][]
+  const activities = input.values('activity') as (typeof AGENT_ACTIVITIES)[number][]
   const timeout_ms = input.integer('timeout-ms') ?? MAX_WAIT_MS
   const ok = await typed(context)(
     'session.wait',
