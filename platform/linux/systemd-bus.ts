@@ -19,7 +19,7 @@ export const SERVICE = `${NAME}.Service`
 
 /** A manager that runs answers in milliseconds; this is for a machine that is busy or waking up. */
 const CALL_MS = 10_000
-/** Results of jobs that ended before their caller knew their name; a burst is far below. */
+/** Newest results kept for callers that do not know the name of their job yet; a burst is far below. */
 const MAX_EARLY = 256
 
 export interface ManagerOptions {
@@ -46,7 +46,8 @@ export class SystemdManager implements Disposable {
   #link: Promise<Link> | undefined
   #close: (() => void) | undefined
   #closed = false
-  readonly #waiting = new Map<string, (result: JobResult) => void>()
+  /** By the job's path: who asks for what is being done already is given the same job. */
+  readonly #waiting = new Map<string, ((result: JobResult) => void)[]>()
   readonly #early = new Map<string, JobResult>()
   /** Jobs whose name is being asked for; only then early results are kept. */
   #asking = 0
@@ -96,7 +97,7 @@ export class SystemdManager implements Disposable {
         early !== undefined
           ? Promise.resolve(early)
           : new Promise<JobResult>((resolve) => {
-              this.#waiting.set(path, resolve)
+              this.#waiting.set(path, [...(this.#waiting.get(path) ?? []), resolve])
             })
       return { ended: (deadlineMs, signal) => this.#ended(result, lost, deadlineMs, signal) }
     } finally {
@@ -246,8 +247,13 @@ export class SystemdManager implements Disposable {
     const [, path, , result] = body as [number, string, string, JobResult]
     const waiting = this.#waiting.get(path)
     this.#waiting.delete(path)
-    if (waiting !== undefined) waiting(result)
-    else if (this.#asking > 0 && this.#early.size < MAX_EARLY) this.#early.set(path, result)
+    for (const tell of waiting ?? []) tell(result)
+    if (this.#asking === 0) return
+    this.#early.set(path, result)
+    for (const oldest of this.#early.keys()) {
+      if (this.#early.size <= MAX_EARLY) break
+      this.#early.delete(oldest)
+    }
   }
 }
 

@@ -169,6 +169,21 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
     expect(recorded()).toEqual([])
   })
 
+  test('a worker that is retired twice at once is retired for both', async () => {
+    const { open, recorded } = world()
+    await using supervisor = open()
+    for (const graces of [
+      [100, 3_000],
+      [3_000, 100],
+    ]) {
+      const identity = await supervisor.start(jobFor('stubborn'), never)
+      const retirements = graces.map((graceMs) => supervisor.retire(jobFor('stubborn'), graceMs))
+      expect(await Promise.all(retirements)).toEqual(['retired', 'retired'])
+      expect(processes.isRunning(identity)).toBe(false)
+      expect(recorded()).toEqual([])
+    }
+  })
+
   test('a unit without a record, as after a lost state directory, is found and proven by itself', async () => {
     const { open, record } = world()
     await using supervisor = open()
