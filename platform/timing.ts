@@ -40,3 +40,39 @@ export function delay(timing: Timing, ms: number, signal?: AbortSignal): Promise
     signal?.addEventListener('abort', abort, { once: true })
   })
 }
+
+/**
+ * As `work`, or what `late` answers or throws after `ms`. Rejects with the signal's reason when it aborts first. The work
+ * itself goes on; of this nothing is left once it settles.
+ */
+export function within<T>(
+  timing: Timing,
+  ms: number,
+  work: Promise<T>,
+  late: () => T,
+  signal?: AbortSignal,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const settle = (end: () => void): void => {
+      timer[Symbol.dispose]()
+      signal?.removeEventListener('abort', abort)
+      end()
+    }
+    const abort = (): void => settle(() => reject(signal?.reason as Error))
+    const timer = timing.after(ms, () =>
+      settle(() => {
+        try {
+          resolve(late())
+        } catch (failure) {
+          reject(failure)
+        }
+      }),
+    )
+    work.then(
+      (value) => settle(() => resolve(value)),
+      (failure: unknown) => settle(() => reject(failure)),
+    )
+    if (signal?.aborted) abort()
+    else signal?.addEventListener('abort', abort, { once: true })
+  })
+}

@@ -7,6 +7,7 @@
  */
 import type { Clock } from '../kernel/clock.ts'
 import { delay } from '../kernel/clock.ts'
+import { within } from '../platform/timing.ts'
 import type { ProcessIdentity, Processes } from '../platform/processes.ts'
 import { INSTANCE_MARKER } from '../protocol/worker/environment.ts'
 
@@ -47,11 +48,11 @@ export class Ending {
     this.#lookBelow()
     // An interactive shell ignores TERM and obeys HUP; most others take either.
     for (const signal of ['SIGHUP', 'SIGTERM', 'SIGCONT'] as const) this.#signal(this.#members(), signal)
-    if (await this.#within(exited, graceMs)) return true
+    if (await this.#exitedWithin(exited, graceMs)) return true
     for (let waited = 0; waited < KILL_BOUND_MS; waited += 250) {
       this.#lookBelow()
       this.#signal(this.#members(), 'SIGKILL')
-      if (await this.#within(exited, 250)) return true
+      if (await this.#exitedWithin(exited, 250)) return true
     }
     return false
   }
@@ -114,19 +115,9 @@ export class Ending {
     for (const target of targets) this.#it.processes.signal(target, signal)
   }
 
-  async #within(exited: Promise<void>, ms: number): Promise<boolean> {
-    const stop = new AbortController()
-    try {
-      return await Promise.race([
-        exited.then(() => true),
-        delay(this.#it.clock, ms, stop.signal).then(
-          () => false,
-          () => false,
-        ),
-      ])
-    } finally {
-      stop.abort(new Error('over'))
-    }
+  #exitedWithin(exited: Promise<void>, ms: number): Promise<boolean> {
+    const seen = exited.then(() => true)
+    return within(this.#it.clock, ms, seen, () => false)
   }
 }
 

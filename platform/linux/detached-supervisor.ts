@@ -14,7 +14,7 @@ import { crashPoint } from '../crash-points.ts'
 import { platformFaults } from '../faults.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, Supervisor, WorkerJob } from '../supervisor.ts'
-import { pollUntil, type Timing } from '../timing.ts'
+import { pollUntil, within, type Timing } from '../timing.ts'
 import { JobFiles, type JobRecord } from './job-file.ts'
 import { judge } from './job-proof.ts'
 import { allPids, readUid } from './proc.ts'
@@ -119,31 +119,27 @@ export class DetachedSupervisor implements Supervisor {
     const { clock, readyMs = WORKER_CONNECT_MS, workerLog } = this.#options
     const log = workerLog(job.sessionId)
     const pipe = child.stdio[3] as Readable
-    let deadline: Disposable | undefined
-    let abort: (() => void) | undefined
-    try {
-      await new Promise<void>((resolve, reject) => {
-        let told = ''
-        pipe.on('data', (bytes: Buffer) => {
-          told = (told + bytes.toString('latin1')).slice(0, 64)
-          if (told.startsWith(`${READY_STATE}\n`)) resolve()
-        })
-        pipe.on('error', () => undefined) // its end shows in the worker's exit or in the deadline
-        const exited = (code: number | null, killer: string | null): void => {
-          const how = killer === null ? `exit code ${code}` : `signal ${killer}`
-          // A worker may say READY and end at once: what the pipe still holds counts first.
-          setImmediate(() => reject(platformFaults.worker_exited_before_ready({ how, log })))
-        }
-        if (child.exitCode !== null || child.signalCode !== null) exited(child.exitCode, child.signalCode)
-        else child.once('exit', exited)
-        deadline = clock.after(readyMs, () => reject(platformFaults.worker_connect_failed({ waitedMs: readyMs, log })))
-        abort = () => reject(signal.reason as Error)
-        if (signal.aborted) abort()
-        else signal.addEventListener('abort', abort, { once: true })
+    const told = new Promise<void>((resolve, reject) => {
+      let text = ''
+      pipe.on('data', (bytes: Buffer) => {
+        text = (text + bytes.toString('latin1')).slice(0, 64)
+        if (text.startsWith(`${READY_STATE}\n`)) resolve()
       })
+      pipe.on('error', () => undefined) // its end shows in the worker's exit or in the deadline
+      const exited = (code: number | null, killer: string | null): void => {
+        const how = killer === null ? `exit code ${code}` : `signal ${killer}`
+        // A worker may say READY and end at once: what the pipe still holds counts first.
+        setImmediate(() => reject(platformFaults.worker_exited_before_ready({ how, log })))
+      }
+      if (child.exitCode !== null || child.signalCode !== null) exited(child.exitCode, child.signalCode)
+      else child.once('exit', exited)
+    })
+    const late = (): never => {
+      throw platformFaults.worker_connect_failed({ waitedMs: readyMs, log })
+    }
+    try {
+      await within(clock, readyMs, told, late, signal)
     } finally {
-      deadline?.[Symbol.dispose]()
-      if (abort !== undefined) signal.removeEventListener('abort', abort)
       pipe.destroy()
     }
   }

@@ -7,7 +7,7 @@ import { setMaxListeners } from 'node:events'
 import { createRequire } from 'node:module'
 import type * as DBus from 'dbus-next'
 import { firstOf } from '../signals.ts'
-import type { Timing } from '../timing.ts'
+import { within, type Timing } from '../timing.ts'
 import { ManagerUnavailable, SYSTEMD, isRefusal, translated } from './systemd-answers.ts'
 
 const NAME = SYSTEMD
@@ -122,21 +122,7 @@ export class SystemdManager implements Disposable {
     signal?: AbortSignal,
   ): Promise<JobResult | 'late'> {
     using either = firstOf(...(signal === undefined ? [lost] : [signal, lost]))
-    const abort = either.signal
-    abort.throwIfAborted()
-    let timer: Disposable | undefined
-    let giveUp: (() => void) | undefined
-    try {
-      return await new Promise<JobResult | 'late'>((resolve, reject) => {
-        timer = this.#options.clock.after(deadlineMs, () => resolve('late'))
-        giveUp = () => reject(abort.reason as Error)
-        abort.addEventListener('abort', giveUp, { once: true })
-        void result.then(resolve)
-      })
-    } finally {
-      timer?.[Symbol.dispose]()
-      if (giveUp !== undefined) abort.removeEventListener('abort', giveUp)
-    }
+    return await within<JobResult | 'late'>(this.#options.clock, deadlineMs, result, () => 'late', either.signal)
   }
 
   async #call(
@@ -158,25 +144,18 @@ export class SystemdManager implements Disposable {
   async #send({ bus, lost }: Link, message: DBus.Message, sent?: () => void): Promise<unknown[]> {
     const { clock, callMs = CALL_MS } = this.#options
     lost.throwIfAborted()
-    let timer: Disposable | undefined
-    let giveUp: (() => void) | undefined
-    try {
-      return await new Promise<unknown[]>((resolve, reject) => {
-        timer = clock.after(callMs, () =>
-          reject(new ManagerUnavailable(`${message.member} was not answered within ${callMs} ms`)),
-        )
-        giveUp = () => reject(lost.reason as Error)
-        lost.addEventListener('abort', giveUp, { once: true })
-        bus.call(message).then(
-          (reply) => resolve(reply?.body ?? []),
-          (failure: unknown) => reject(translated(failure)),
-        )
-        sent?.()
-      })
-    } finally {
-      timer?.[Symbol.dispose]()
-      if (giveUp !== undefined) lost.removeEventListener('abort', giveUp)
+    const answered = bus.call(message).then(
+      (reply) => (reply?.body ?? []) as unknown[],
+      (failure: unknown) => {
+        throw translated(failure)
+      },
+    )
+    const late = (): never => {
+      throw new ManagerUnavailable(`${message.member} was not answered within ${callMs} ms`)
     }
+    const answer = within(clock, callMs, answered, late, lost)
+    sent?.()
+    return await answer
   }
 
   /** The connection there is, or a new one; one attempt at a time. */
@@ -212,15 +191,12 @@ export class SystemdManager implements Disposable {
     bus.on('error', (failure: unknown) => lose(messageOf(failure)))
     connectionOf(bus).once('end', () => lose('the bus closed the connection'))
     bus.on('message', (it) => this.#heard(it))
-    let timer: Disposable | undefined
-    let giveUp: (() => void) | undefined
     try {
-      await new Promise<void>((resolve, reject) => {
-        timer = clock.after(callMs, () => lose(`the bus did not answer within ${callMs} ms`))
-        giveUp = () => reject(link.lost.reason as Error)
-        link.lost.addEventListener('abort', giveUp, { once: true })
-        bus.on('connect', resolve)
-      })
+      const connected = new Promise<void>((resolve) => bus.on('connect', resolve))
+      const late = (): never => {
+        throw new ManagerUnavailable(`the bus did not answer within ${callMs} ms`)
+      }
+      await within(clock, callMs, connected, late, link.lost)
       const rule = `type='signal',sender='${NAME}',interface='${MANAGER}',member='JobRemoved',path='${PATH}'`
       const daemon = {
         destination: 'org.freedesktop.DBus',
@@ -236,9 +212,6 @@ export class SystemdManager implements Disposable {
     } catch (failure) {
       lose(messageOf(failure))
       throw failure
-    } finally {
-      timer?.[Symbol.dispose]()
-      if (giveUp !== undefined) link.lost.removeEventListener('abort', giveUp)
     }
   }
 

@@ -3,9 +3,9 @@
  * and what an interrupted operation still owes is done. Sessions whose runtime cannot be judged are looked at again.
  */
 import { messageOf } from '../../protocol/fault.ts'
-import { delay } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
+import { within } from '../../platform/timing.ts'
 import { examine, type Finding } from './examine.ts'
 import type { Host } from './host.ts'
 import { explainOwed, isHalfCreated, keepDoubtfulCreations, owes, payOwed } from './interrupted.ts'
@@ -145,9 +145,8 @@ export class Adoption implements Keeper {
   async #payOwed(patience: Patience): Promise<void> {
     const owing = [...this.host.registry.sessions()].filter(owes)
     if (owing.length === 0) return
-    const late = new AbortController()
     const paid = Promise.all(owing.map((session) => session.enqueue(() => this.#pay(session, patience))))
-    await Promise.race([paid, delay(this.host.kernel.clock, OWED_MS, late.signal)]).finally(() => late.abort())
+    await within<unknown>(this.host.kernel.clock, OWED_MS, paid, () => undefined)
   }
 
   async #pay(session: Session, patience: Patience): Promise<void> {

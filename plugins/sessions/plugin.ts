@@ -1,12 +1,12 @@
 /** Wires the sessions plugin; what each part does is said there. */
 import { AsyncSeriesHook, AsyncSeriesWaterfallHook, SyncHook } from 'tapable'
-import { delay } from '../../kernel/clock.ts'
 import { informing, named } from '../../kernel/hooks.ts'
 import { definePlugin, type Kernel } from '../../kernel/plugin.ts'
 import { join } from 'node:path'
 import { chooseSupervisor, lineMode, pinnedProcesses } from '../../platform/index.ts'
 import type { Processes } from '../../platform/processes.ts'
 import type { Supervisor } from '../../platform/supervisor.ts'
+import { within } from '../../platform/timing.ts'
 import { sessionLogName } from '../../protocol/worker/files.ts'
 import { Adoption } from './adopt.ts'
 import { Sessions, type LaunchPlan, type Leaving, type Preparation, type SessionHooks } from './api.ts'
@@ -173,10 +173,7 @@ export const sessionsPlugin = (given: Partial<SessionEdges> = {}) =>
 
 async function drain(host: Host): Promise<void> {
   if (host.inFlight.size === 0) return
-  const late = new AbortController()
-  await Promise.race([Promise.allSettled([...host.inFlight]), delay(host.kernel.clock, DRAIN_MS, late.signal)]).finally(
-    () => late.abort(),
-  )
+  await within<unknown>(host.kernel.clock, DRAIN_MS, Promise.allSettled([...host.inFlight]), () => undefined)
 }
 
 export default sessionsPlugin()
