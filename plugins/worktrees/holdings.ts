@@ -1,12 +1,11 @@
 /** What a tree holds that is nowhere else. Looking changes nothing in the tree, its index included. */
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { hasOwnCommits, ownCommitOf, unsavedIn, type Unsaved } from './git/repository.ts'
 import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex, type IndexedTree } from './git/own-index.ts'
 import { AS_STORED, GitFailure, type Git, type GitCall } from './git/run.ts'
 import type { Located } from './locate.ts'
 import { commitsApart } from './private-commits.ts'
 import { headOf } from './start-commit.ts'
+import { heldInside } from './submodules.ts'
 
 export interface Holdings extends Unsaved {
   /** HEAD has commits that are on no other branch, no remote branch and no tag. */
@@ -18,8 +17,6 @@ export interface Holdings extends Unsaved {
   /** A repository inside, a submodule for one, holds what no ref of this repository can keep. */
   readonly inside: string | undefined
 }
-
-const MAX_DEPTH = 4
 
 /** Throws GitFailure when git cannot say. */
 export async function holdingsOf(
@@ -35,10 +32,7 @@ export async function holdingsOf(
   const detached = head?.ref === 'HEAD'
   const ownCommits = head !== undefined && (await hasOwnCommits(git, path, detached ? undefined : head.ref, signal))
   const apart = await commitsApart(git, at, commonDir, signal)
-  const inside =
-    existsSync(join(at.admin, 'modules')) || existsSync(join(path, '.gitmodules'))
-      ? await insideSubmodules(git, path, signal)
-      : undefined
+  const inside = await heldInside(git, at, signal)
   return { uncommitted: uncommitted + hidden, untracked, ownCommits, detached, apart, inside }
 }
 
@@ -62,31 +56,6 @@ export async function lostHead(git: Git, at: { readonly admin: string }): Promis
   if (status !== 0 || ref !== 'HEAD') return undefined
   const own = await git.run(ownCommitOf(commit), call)
   return own.status === 0 && own.text !== '' ? { commit } : undefined
-}
-
-/** A git link of an index, by path. */
-export async function gitLinks(git: Git, tree: string, call: Partial<GitCall> = {}): Promise<string[]> {
-  const entries = await git.list(['ls-files', '--stage', '-z'], { cwd: tree, ...call })
-  return entries.filter((it) => it.startsWith('160000 ')).map((it) => it.slice(it.indexOf('\t') + 1))
-}
-
-async function insideSubmodules(git: Git, tree: string, signal?: AbortSignal, depth = 0): Promise<string | undefined> {
-  if (depth === MAX_DEPTH) return 'submodules nested too deep to be looked into'
-  const more = signal === undefined ? {} : { signal }
-  for (const link of await gitLinks(git, tree, more)) {
-    const cwd = join(tree, link)
-    if (!existsSync(join(cwd, '.git'))) continue
-    const { uncommitted, untracked } = await unsavedIn(git, cwd, signal)
-    if (uncommitted + untracked > 0) return `submodule ${link} with uncommitted changes`
-    const own = await git.run(['rev-list', '--max-count=1', '--all', 'HEAD', '--not', '--remotes', '--tags'], {
-      cwd,
-      ...more,
-    })
-    if (own.text !== '') return `submodule ${link} with commits that are on no remote branch`
-    const deeper = await insideSubmodules(git, cwd, signal, depth + 1)
-    if (deeper !== undefined) return deeper
-  }
-  return undefined
 }
 
 /** In words, for messages; undefined when nothing would be lost with the tree while its branches stay. */

@@ -9,12 +9,13 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Binding } from './binding.ts'
-import { gitLinks, holdingsOf, lostHead } from './holdings.ts'
+import { holdingsOf, lostHead } from './holdings.ts'
 import { commitsApart, loggedCommits, unkept } from './private-commits.ts'
 import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex } from './git/own-index.ts'
 import { GitFailure, type Git, type GitCall } from './git/run.ts'
 import type { Located } from './locate.ts'
 import { headOf } from './start-commit.ts'
+import { copyFromInside, gitLinks } from './submodules.ts'
 
 export const RESCUE_REFS = 'refs/pohunek/rescue/'
 /** Reading and storing every changed file. */
@@ -71,7 +72,7 @@ async function commitOfPresent(
 async function commitOfAbsent(git: Git, binding: Binding, at: { readonly admin: string }): Promise<string | undefined> {
   const cwd = binding.common_dir
   const head = await headOf(git, at.admin, { GIT_DIR: at.admin })
-  const log = await commitOfLog(git, binding, at, head?.commit, await commitsApart(git, at, cwd))
+  const log = await commitOfLog(git, binding, { admin: at.admin }, head?.commit, await commitsApart(git, at, cwd))
   const call: GitCall = { cwd, timeoutMs: RESCUE_MS, env: WRITER }
   const staged = await withOwnIndex(at, (index) =>
     git.run([...OWN_INDEX, 'write-tree'], { ...call, env: { ...index, ...WRITER }, accept: [0, 128] }),
@@ -91,14 +92,15 @@ const MAX_PARENTS = 256
 async function commitOfLog(
   git: Git,
   { common_dir: cwd, session_id }: Binding,
-  at: { readonly admin: string },
+  at: { readonly admin: string; readonly path?: string },
   head: string | undefined,
   apart: readonly string[],
 ): Promise<string | undefined> {
   const also = head === undefined ? [] : [head]
   const logged = await loggedCommits(git, at)
   const keepers = { commonDir: cwd, also: [...also, ...apart], logs: true }
-  const left = [...apart, ...(await unkept(git, logged, keepers, { timeoutMs: RESCUE_MS }))]
+  const inside = await copyFromInside(git, cwd, at, WRITER)
+  const left = [...apart, ...(await unkept(git, logged, keepers, { timeoutMs: RESCUE_MS })), ...inside]
   if (left.length === 0) return undefined
   const tree = (await treeOf(git, cwd, head ?? left[0])) ?? ''
   let last = also

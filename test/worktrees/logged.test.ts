@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { refused } from '../harness/session.ts'
 import { monotonicMs } from '../harness/wait.ts'
 import type { Station } from '../sessions/station.ts'
-import { branchOff, git, grove, write, type Repository } from './repository.ts'
+import { branchOff, git, grove, repositoryAt, write, type Repository } from './repository.ts'
 
 const TIMEOUT = { timeout: 60_000 }
 
@@ -200,4 +200,60 @@ test('project.remove names what it kept', TIMEOUT, async () => {
   const result = await s.call('project.remove', { reference: 'repo', prune_worktrees: true })
   expect(result).toMatchObject({ removed: true, pruned_worktrees: 1, rescued: [{ repo: repo.path }] })
   expect(refsTo(repo, commit)).toEqual([result.rescued[0].ref])
+})
+
+test('FC-29f2: a submodule that is not checked out any more, and one added whole, keep the tree', TIMEOUT, async () => {
+  const { s, repo } = await grove()
+  const part = repositoryAt(join(s.roots.work, 'part'))
+  repo.git('checkout', '--quiet', '-b', 'with-part')
+  repo.git('submodule', '--quiet', 'add', part.path, 'deep/part')
+  repo.commit('with a submodule')
+  repo.git('checkout', '--quiet', 'main')
+  const away = await branchOff(s, repo, 'away', { base_branch: 'with-part' })
+  await s.call('session.stop', away.id)
+  const path = away.worktree_path as string
+  git(path, 'submodule', '--quiet', 'update', '--init')
+  git(join(path, 'deep/part'), 'checkout', '--quiet', '-b', 'mine')
+  const mine = work(join(path, 'deep/part'), 'mine')
+  git(path, 'submodule', 'update', '--quiet')
+  git(path, 'submodule', 'deinit', '--quiet', '--force', '--all')
+  git(path, 'checkout', '--quiet', 'main~0')
+  const error = await refused(s.call('worktree.remove', { path, force: true }))
+  expect([error.code, error.body.msg.includes('submodule deep/part with commits')]).toEqual([
+    'worktree_remove_failed',
+    true,
+  ])
+  const module = join(git(path, 'rev-parse', '--absolute-git-dir'), 'modules/deep/part')
+  git(module, '--git-dir=.', '--work-tree=.', 'push', '--quiet', 'origin', `${mine}:refs/heads/pushed`)
+  expect(await s.call('worktree.remove', { path, force: true })).toEqual({ removed: true })
+
+  const whole = await over(s, repo, 'whole')
+  const inner = repositoryAt(join(whole.path, 'inner'))
+  git(whole.path, 'add', 'inner')
+  git(whole.path, 'commit', '--quiet', '-m', 'whole')
+  const kept = await refused(s.call('worktree.remove', { path: whole.path }))
+  expect(kept.body.msg).toContain('submodule inner with commits')
+  expect(existsSync(inner.path)).toBe(true)
+})
+
+test('FC-29f2: commits that only the log of a submodule has are copied', TIMEOUT, async () => {
+  const { s, repo } = await grove()
+  const part = repositoryAt(join(s.roots.work, 'part'))
+  repo.git('submodule', '--quiet', 'add', part.path, 'part')
+  repo.commit('with a submodule')
+  const one = await over(s, repo, 'one')
+  git(one.path, 'submodule', '--quiet', 'update', '--init')
+  const left = work(join(one.path, 'part'), 'left')
+  git(one.path, 'submodule', '--quiet', 'update')
+  const { rescued } = await s.call('worktree.remove', { path: one.path })
+  expect(refsTo(repo, left)).toEqual([rescued[0].ref])
+  expect(repo.git('show', `${left}:left`)).toBe('left')
+  // Of a folder that is gone there is nobody to push what is at no remote.
+  const two = await over(s, repo, 'two')
+  git(two.path, 'submodule', '--quiet', 'update', '--init')
+  git(join(two.path, 'part'), 'checkout', '--quiet', '-b', 'mine')
+  const mine = work(join(two.path, 'part'), 'mine')
+  rmSync(two.path, { recursive: true })
+  const result = await s.call('session.remove', two.id)
+  expect(refsTo(repo, mine)).toEqual([result.rescued[0].ref])
 })
