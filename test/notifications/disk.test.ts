@@ -110,3 +110,19 @@ test('told before the record could be stored: a daemon that dies over it does no
   await again.pass(WINDOW_MS)
   expect([await listed(again), again.settled]).toEqual([['agent_blocked unread'], []])
 })
+
+test('a turn that failed while the disk was full is one error once there is room, and its end is told at its time', async () => {
+  const disk = fakeDisk()
+  const d = await desk({ allowErrors: true })
+  d.see('working')
+  await d.pass(2_000)
+  disk.full = true
+  d.see('idle', { failedAt: 7 })
+  await d.pass(WINDOW_MS)
+  expect(d.settled.map((it) => it.kind)).toEqual(['turn_completed'])
+  expect(await d.list()).toEqual([])
+  disk.full = false
+  await becomes(d, ['error unread'])
+  await d.pass(60_000)
+  expect([await listed(d), d.settled.length]).toEqual([['error unread'], 1])
+})
