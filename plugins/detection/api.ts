@@ -16,6 +16,8 @@ export interface ActivityChange {
   readonly answered?: boolean
   /** The program itself, or its screen, showed a question its owner has to answer. */
   readonly why?: string
+  /** When the agent reported, on the machine's monotonic clock, that it asks; each question has a report of its own. */
+  readonly askedAt?: number
   /** Beside `fresh: false`: input was taken and something printed since; that a turn ran is not proven. */
   readonly unproven?: true
   /** Into rest: the agent reported, at this time of the machine's monotonic clock, that what it did failed. */

@@ -73,6 +73,8 @@ export interface Publication {
   readonly unproven?: true
   /** What was shown was a question, and keys were sent to it. */
   readonly answered?: true
+  /** Of blocked: when the agent reported that it asks, where it does; each question has a report of its own. */
+  readonly askedAt?: number
   /** Of idle: when the agent reported that what it did failed. */
   readonly failedAt?: number
 }
@@ -150,7 +152,7 @@ function settle(memory: Memory, verdict: Verdict, sight: Sight): Decision {
         source: verdict.source,
         fresh: true,
         ...(isAnswered(shown, sight) ? { answered: true as const } : {}),
-        ...(verdict.why === undefined ? {} : { why: verdict.why }),
+        ...questionOf(verdict),
         ...failure(shown, verdict, sight),
       },
     ],
@@ -209,6 +211,10 @@ function nextQuestion(before: Memory, now: Decision, verdict: Verdict, sight: Si
   const stays = memory.shown?.activity === 'blocked' && before.shown === memory.shown && verdict.state === 'blocked'
   const worked = turns > 0 || before.pending?.to === 'working' || before.pending?.to === 'idle'
   if (!stays || !worked || !isAnswered(before.shown, sight)) return now
+  // The answered one may stand there for a moment longer: the work is counted once there is another picture or report.
+  const { report } = sight.evidence ?? {}
+  if (report?.state === 'working' && (memory.trail.screenRun?.since ?? Infinity) <= report.at)
+    return { ...now, memory: { ...memory, workingReports: before.workingReports } }
   return {
     ...now,
     memory: { ...memory, shown: memory.shown && { ...memory.shown, at: sight.now } },
@@ -218,7 +224,7 @@ function nextQuestion(before: Memory, now: Decision, verdict: Verdict, sight: Si
         source: verdict.source,
         fresh: false,
         answered: true,
-        ...(verdict.why === undefined ? {} : { why: verdict.why }),
+        ...questionOf(verdict),
       },
     ],
   }
@@ -254,6 +260,11 @@ function quickTurns(before: Memory, now: Decision, verdict: Verdict, sight: Sigh
     publish: passed ? [{ activity: 'idle', source: verdict.source, fresh: false, unproven: true }] : [],
   }
 }
+
+const questionOf = ({ why, askedAt, state }: Verdict): Pick<Publication, 'why' | 'askedAt'> => ({
+  ...(why === undefined ? {} : { why }),
+  ...(askedAt === undefined || state !== 'blocked' ? {} : { askedAt }),
+})
 
 /** Only what the agent itself says now, and said since `shown` was: a line on a screen may be quoted in an answer. */
 function failure(shown: Shown | undefined, verdict: Verdict, { evidence }: Sight): { readonly failedAt?: number } {

@@ -178,7 +178,7 @@ export class Trackers {
   }
 
   #publish(id: string, tracked: Tracked, publication: Publication, runtime: RuntimeIdentity): void {
-    const { activity, source, fresh, why, unproven, answered, failedAt } = publication
+    const { activity, source, fresh, why, unproven, answered, askedAt, failedAt } = publication
     const before = tracked.current?.activity
     const now: ActivityEvidence | undefined =
       activity === undefined
@@ -202,6 +202,7 @@ export class Trackers {
       ...(why === undefined ? {} : { why }),
       ...(unproven ? { unproven } : {}),
       ...(answered ? { answered } : {}),
+      ...(askedAt === undefined ? {} : { askedAt }),
       ...(failedAt === undefined ? {} : { failedAt }),
     })
     if (now === undefined) return

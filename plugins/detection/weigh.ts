@@ -125,6 +125,8 @@ export interface Verdict {
   readonly rule?: Reading
   /** Set for a blocked state that shows a question: its kind as reported, else the rule that found it. */
   readonly why?: string
+  /** Of a blocked state: when the agent reported that it asks, where it does. */
+  readonly askedAt?: number
   readonly voices: readonly Voice[]
   /** When the same evidence will mean something else by its age alone; Infinity: never. */
   readonly turnsAt: number
@@ -151,6 +153,7 @@ export function weigh(trail: Trail, sight: Sight): Verdict {
     turnsAt = Infinity,
   ): Verdict => ({
     ...chosenState(chosen, sight, report.says),
+    ...(report.stands && report.says === 'blocked' && at.report !== undefined ? { askedAt: at.report } : {}),
     voices: [
       ...(report.says === undefined && report.why === ''
         ? []

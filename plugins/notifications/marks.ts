@@ -26,13 +26,14 @@ export class Marks {
   /** Durable, or kept until it is. Nothing for a session the daemon does not hold, or a moment that was not told. */
   async keep(sessionId: string, kind: MomentKind, moment: Moment): Promise<void> {
     if (!moment.told || !this.#isKnown(sessionId)) return
-    const { id, heard, recordId, source } = moment
+    const { id, heard, recordId, askedAt, source } = moment
     const mark: Mark = {
       session_id: sessionId,
       moment: kind,
       heard,
       ...(id === undefined ? {} : { id }),
       ...(recordId === undefined ? {} : { record_id: recordId }),
+      ...(askedAt === undefined ? {} : { asked_at: askedAt }),
       ...(source === undefined ? {} : { source }),
     }
     const key = markKey(mark)
@@ -47,4 +48,9 @@ export class Marks {
 }
 
 const isSame = (a: Mark | undefined, b: Mark): boolean =>
-  a !== undefined && a.id === b.id && a.heard === b.heard && a.record_id === b.record_id && a.source === b.source
+  a !== undefined &&
+  a.id === b.id &&
+  a.heard === b.heard &&
+  a.record_id === b.record_id &&
+  a.asked_at === b.asked_at &&
+  a.source === b.source

@@ -21,6 +21,8 @@ export interface Report {
   readonly counts: boolean
   /** From the projector of this daemon. */
   readonly projected?: boolean
+  /** As Moment.askedAt. */
+  readonly askedAt?: number
 }
 
 export interface Reported {
@@ -54,6 +56,8 @@ export interface Moment {
   heard: boolean
   /** Its record in the inbox. */
   recordId?: string
+  /** When the agent said that it asks, where it says so. */
+  askedAt?: number
   /** Provider and source id of the last report: the same report again is not another one. */
   source?: string
 }
@@ -80,6 +84,7 @@ export function reset(moment: Moment): void {
   moment.heard = false
   delete moment.id
   delete moment.recordId
+  delete moment.askedAt
   delete moment.source
 }
 

@@ -100,12 +100,12 @@ export class Moments {
       if (record !== undefined || !report.keep) return { created: false, ...(record === undefined ? {} : { record }) }
     }
     if (moment.held !== undefined) {
-      moment.source = source
+      noted(moment, source, report)
       const merged = await this.#merge(moment, moment.held, { ...report, keep: report.keep && known === undefined })
       if (known === undefined) return merged
     }
     if (known !== undefined) {
-      moment.source = source
+      noted(moment, source, report)
       const joined = await this.#join(state, moment, known, report)
       this.#windows.tidy(report.sessionId, state)
       return joined
@@ -114,7 +114,7 @@ export class Moments {
     // Its owner deleted it, and the question still stands.
     if (told && report.projected === true && moment.recordId !== undefined) return { created: false }
     if (!told) this.#reset(report.sessionId, report.moment, moment)
-    moment.source = source
+    noted(moment, source, report)
     moment.heard ||= report.projected !== true
     return told && !report.keep ? { created: false } : await this.#start(state, moment, report, told)
   }
@@ -126,9 +126,9 @@ export class Moments {
   activity(
     sessionId: string,
     now: AgentActivity,
-    change: Pick<ActivityChange, 'before' | 'fresh' | 'answered' | 'unproven'>,
+    change: Pick<ActivityChange, 'before' | 'fresh' | 'answered' | 'unproven' | 'askedAt'>,
   ): { readonly blocked: boolean; readonly turnEnded: boolean } {
-    const { before, fresh, answered = false, unproven = false } = change
+    const { before, fresh, answered = false, unproven = false, askedAt = -Infinity } = change
     const state = this.#state(sessionId, before)
     const from = state.activity
     state.activity = now
@@ -147,7 +147,9 @@ export class Moments {
     // 5. At rest a question is gone; answered it is over, else the next one is another.
     const isAnswered = from === 'blocked' && now === 'idle' && answered
     const isNext = now === 'blocked' && state.passed === true
-    const edge = leaving?.order ?? (unseen || isAnswered || isNext ? this.#windows.next() : undefined)
+    // The one that an earlier daemon told was answered while nobody looked.
+    const isOther = from === undefined && now === 'blocked' && askedAt > (state.attention.askedAt ?? Infinity)
+    const edge = leaving?.order ?? (unseen || isAnswered || isNext || isOther ? this.#windows.next() : undefined)
     if (edge !== undefined && !isBlip) this.#over(sessionId, state, edge)
     if (from === 'blocked' && now === 'idle' && !answered) state.passed = true
     const turnEnded = now === 'idle' && (state.inTurn || unseen)
@@ -316,4 +318,9 @@ export class Moments {
     if (moment.told) work.run('a mark could not be taken away', marks.clear(sessionId, kind))
     reset(moment)
   }
+}
+
+function noted(moment: Moment, source: string, { askedAt }: Report): void {
+  moment.source = source
+  if (askedAt !== undefined) moment.askedAt = askedAt
 }

@@ -70,7 +70,7 @@ function momentReport(
   change: ActivityChange,
   moment: 'attention' | 'turn',
 ): Report {
-  const { now, why } = change
+  const { now, why, askedAt } = change
   const name = nameOf(session)
   const told: Told =
     moment === 'attention'
@@ -97,6 +97,7 @@ function momentReport(
     keep: edges.keeps(PROJECTOR, told.kind),
     counts: true,
     projected: true,
+    ...(askedAt === undefined ? {} : { askedAt }),
   }
 }
 

@@ -14,12 +14,13 @@ export function recallTold({ marks, sessions, work }: WindowEdges, stateOf: (ses
       continue
     }
     const state = stateOf(sessionId)
-    const { heard, id, record_id: recordId, source } = mark
+    const { heard, id, record_id: recordId, asked_at: askedAt, source } = mark
     Object.assign(state[kind], {
       told: true,
       heard,
       ...(id === undefined ? {} : { id }),
       ...(recordId === undefined ? {} : { recordId }),
+      ...(askedAt === undefined ? {} : { askedAt }),
       ...(source === undefined ? {} : { source }),
     })
     // The mark goes with the next work: this turn is the one that was told.

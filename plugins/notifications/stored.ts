@@ -72,6 +72,8 @@ const Mark = v.object({
   heard: v.boolean(),
   /** The record it became, which its owner may have deleted since. */
   record_id: v.optional(Id),
+  /** As Moment.askedAt. */
+  asked_at: v.optional(v.number()),
   /** As Moment.source. */
   source: v.optional(v.string()),
 })

@@ -191,12 +191,15 @@ describe.each(['claude', 'claude-2.1.197'] as const)('%s', (key) => {
     const stage = await Stage.open()
     const agent = await stage.agent(key)
     await agent.ready()
+    const from = agent.activities.length
     await agent.prompt('hang')
+    await agent.until('working', from)
     const attached = await agent.session.attach({ cols: 100, rows: 30 })
     await attached.until('\x1b[?2026l')
     attached.write('\x1b')
-    await until('it is back', async () => /❯.hang/u.test(await agent.session.screen()), { deadlineMs: SLOW_MS })
-    await agent.is('idle')
+    await agent.until('idle', from)
+    // Between its two rules; what was sent stands above it.
+    await agent.session.untilScreen(/^─{20}.*\n❯.hang\n─{20}/mu, SLOW_MS)
     await expect(agent.input('say never')).rejects.toMatchObject({ code: 'session_input_draft' })
     expect(agent.models.prompts.at(-1)).toBe('hang')
   })

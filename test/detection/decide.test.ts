@@ -618,6 +618,47 @@ describe('random lives', () => {
   })
 })
 
+describe('questions in a row', () => {
+  /** An agent that asks, was told of, and got keys. */
+  function answered(): Stage {
+    const it = resting()
+    it.report('working')
+    it.pass(200)
+    it.report('blocked', { kind: 'permission' })
+    it.draw({ screen: question })
+    it.pass(2_000)
+    it.told.length = 0
+    it.keys()
+    return it
+  }
+
+  test('the picture of the one that was answered is not the next one', () => {
+    const it = answered()
+    it.report('working') // and its dialog still stands there
+    it.pass(300)
+    it.draw({ screen: working })
+    it.pass(2_000)
+    expect(it.story).toEqual(['working'])
+  })
+
+  test('the next one is told, whether its report or its picture comes first', () => {
+    const reported = answered()
+    reported.report('working')
+    reported.pass(300)
+    reported.report('blocked', { kind: 'permission' })
+    reported.pass(2_000)
+    expect(reported.story).toEqual(['blocked again'])
+    const drawn = answered()
+    drawn.report('working')
+    drawn.pass(100)
+    drawn.draw({ screen: working })
+    drawn.pass(100)
+    drawn.draw({ screen: question })
+    drawn.pass(2_000)
+    expect(drawn.story).toEqual(['blocked again'])
+  })
+})
+
 describe('a turn that failed', () => {
   const failures = (it: Stage): unknown[] => it.told.map(({ activity, failedAt }) => failedAt ?? activity)
 

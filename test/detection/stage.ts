@@ -53,6 +53,7 @@ export class Stage {
   #titleChangedAt: number | undefined
   #report: StateReport | undefined
   #reports = 0
+  #keysAt: number | undefined
   #lookedAt = -Infinity
   #due = Infinity
 
@@ -96,6 +97,10 @@ export class Stage {
   /** What is true of the processes, without output. */
   front(identity: Identity, group?: number): void {
     this.#face = { ...this.#face, identity, ...(group === undefined ? {} : { group }) }
+  }
+  /** Somebody typed; without output. */
+  keys(): void {
+    this.#keysAt = this.now
   }
   accepted(): void {
     this.memory = withAccepted(this.memory, this.now)
@@ -141,6 +146,7 @@ export class Stage {
             ...(this.#outputAt === undefined ? {} : { output_at: this.#outputAt }),
             ...(this.#report === undefined ? {} : { report: this.#report }),
             working_reports: this.#reports,
+            ...(this.#keysAt === undefined ? {} : { keys_at: this.#keysAt }),
           }
         : undefined,
     })

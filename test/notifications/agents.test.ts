@@ -165,3 +165,17 @@ test('a turn whose agent reports an error is one error and no completed turn, al
     metadata: { reason: 'turn_failed' },
   })
 })
+
+test('a question that was answered while its daemon was away, and the next one behind it, are two', async () => {
+  const it = await inboxTheatre()
+  const session = await it.agent()
+  await session.stub.write(report('blocked', ':kind=permission'), QUESTION)
+  await askedTimes(it, 1)
+  await it.station.restart()
+  await shows(session, 'blocked')
+  expect(await questions(it)).toEqual(['unread'])
+  await it.station.drop()
+  await session.stub.write(report('working'), WORKING, report('blocked', ':kind=permission'), QUESTION)
+  await it.station.start()
+  expect(await askedTimes(it, 2)).toEqual(['unread', 'acknowledged'])
+})
