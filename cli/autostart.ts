@@ -1,10 +1,11 @@
 /** Starts a local daemon for a command that found none, and waits until one answers. */
 import { spawn } from 'node:child_process'
-import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { after, monotonicMs, pause } from '../client/clock.ts'
 import { openSocket } from '../client/connection.ts'
+import { makeDirectories } from '../platform/directories.ts'
 import { wayTo, type Roots } from '../platform/roots.ts'
 import type { Installation } from './cli.ts'
 import { faults } from './errors.ts'
@@ -133,17 +134,23 @@ async function problemOf(
   return said === '' ? told.failed : said
 }
 
-/** <state>/logs/pohunekd.out: what a daemon says before its own log is open, or when it crashes. */
+/**
+ * <state>/logs/pohunekd.out: what a daemon says before its own log is open, or when it crashes. Where that cannot be
+ * written the daemon will not start either, and it is to be heard why: then it is a file in the runtime directory.
+ */
 function openLog(roots: Roots): number | undefined {
+  return openLogIn(join(roots.state, 'logs')) ?? openLogIn(roots.runtime)
+}
+
+function openLogIn(directory: string): number | undefined {
   try {
-    const directory = join(roots.state, 'logs')
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    makeDirectories(directory)
     const flags = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
     const fd = openSync(join(directory, 'pohunekd.out'), flags, 0o600)
     if (fstatSync(fd).size > LOG_BYTES) ftruncateSync(fd)
     return fd
   } catch {
-    return undefined // the daemon itself says what is wrong with its directories
+    return undefined
   }
 }
 

@@ -58,16 +58,18 @@ function print(cli: Cli, outcome: Outcome, json: boolean): void {
 export function fail(failure: unknown, json: boolean): number {
   if (failure instanceof OutputClosed) return EXIT_OK
   const body: ErrorBody = failure instanceof Fault ? failure.toBody() : internal(failure)
+  let told = false
   try {
     if (json) out(envelope({ err: body }))
-  } catch {
-    // the reader is gone; the exit code still tells
+    told = json
+  } catch (problem) {
+    told = problem instanceof OutputClosed // the exit code still tells
   }
   if (body.code === 'cli_usage') {
     err(`error: ${safeLine(body.msg)}\n`)
     return EXIT_USAGE
   }
-  if (!json) err(renderError(body))
+  if (!told) err(renderError(body))
   return EXIT_FAILED
 }
 

@@ -2,8 +2,9 @@
  * One starter at a time: of many first calls only the one with the claim spawns a daemon, the others wait for it. The
  * claim only saves work, since the daemon's lock decides: where it cannot be kept, the start goes on without one.
  */
-import { closeSync, lstatSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, lstatSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { makeDirectories } from '../platform/directories.ts'
 
 // A claim older than any start takes belongs to a starter that was killed.
 const STALE_MS = 30_000
@@ -15,7 +16,7 @@ const WITHOUT: Disposable = { [Symbol.dispose]: () => undefined }
 /** Takes the claim in the runtime directory; undefined while another process has it. */
 export function claimStart(runtime: string): Disposable | undefined {
   const path = join(runtime, 'daemon.starting')
-  mkdirSync(runtime, { recursive: true, mode: 0o700 })
+  makeDirectories(runtime)
   let fd: number
   try {
     fd = openSync(path, 'wx', 0o600)

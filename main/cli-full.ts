@@ -10,10 +10,10 @@ import { daemonCommands } from '../cli/daemon-commands.ts'
 import { doctorCommand } from '../cli/doctor.ts'
 import { follow } from '../cli/follow.ts'
 import { helpOf, overview, welcome } from '../cli/help.ts'
-import { err, leave, out, OutputClosed } from '../cli/out.ts'
+import { err, leave, out } from '../cli/out.ts'
 import { lastingCall } from '../cli/lasting.ts'
 import { parse } from '../cli/parse.ts'
-import { execute, EXIT_OK, EXIT_USAGE, failUsage } from '../cli/run.ts'
+import { execute, EXIT_OK, EXIT_USAGE, fail, failUsage } from '../cli/run.ts'
 import { serviceCommands } from '../cli/service-commands.ts'
 import { subscribeCommand } from '../cli/subscribe.ts'
 import { watchNotificationsCommand } from '../cli/watch-notifications.ts'
@@ -88,8 +88,7 @@ async function main(): Promise<void> {
   try {
     leave(await run(process.argv.slice(2)))
   } catch (failure) {
-    if (failure instanceof OutputClosed) leave(EXIT_OK)
-    throw failure
+    leave(fail(failure, false))
   }
 }
 

@@ -20,6 +20,7 @@ import {
 } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { makeDirectories } from './directories.ts'
 import { platformFaults } from './faults.ts'
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
@@ -37,7 +38,7 @@ const errno = (failure: unknown): string | undefined => (failure as NodeJS.Errno
 export function privateDir(path: string, base = dirname(path)): void {
   const parts: string[] = []
   for (let at = path; at !== base && dirname(at) !== at; at = dirname(at)) parts.unshift(at)
-  mkdirSync(base, { recursive: true, mode: 0o700 })
+  makeDirectories(base)
   for (const part of parts) {
     try {
       mkdirSync(part, { mode: 0o700 })

@@ -8,7 +8,7 @@ import { ReadStream, WriteStream, isatty } from 'node:tty'
 import type { Readable } from 'node:stream'
 import { after, monotonicMs } from '../../client/clock.ts'
 import { faults } from '../errors.ts'
-import { OutputClosed, writeAll } from '../out.ts'
+import { err } from '../out.ts'
 import { resetFrom } from './reset.ts'
 import { ScreenState } from './screen-state.ts'
 
@@ -203,9 +203,5 @@ const NO_SCREEN =
 
 /** A line for the person, apart from the stream. */
 export function say(text: string): void {
-  try {
-    writeAll(2, `${text}\n`)
-  } catch (failure) {
-    if (!(failure instanceof OutputClosed)) throw failure
-  }
+  err(`${text}\n`)
 }

@@ -62,6 +62,25 @@ test('a daemon that cannot start is told with its own words, quickly', async () 
   expect(it.running('daemon')).toEqual([])
 })
 
+test('where the home directory cannot be written the reason is told, at once', async () => {
+  // Below /proc Node's recursive mkdir never returned, and the command ran for ever.
+  const it = await world({ daemon: false, end: 'kill' })
+  const nowhere = {
+    XDG_CONFIG_HOME: undefined,
+    XDG_DATA_HOME: undefined,
+    XDG_STATE_HOME: undefined,
+    XDG_CACHE_HOME: undefined,
+  }
+  for (const home of ['/proc/nohome', '/dev/null']) {
+    const env = { ...START, ...nowhere, HOME: home }
+    const failed = await it.cli(['session', 'list', '--json'], { env, deadlineMs: 10_000 })
+    expect(failed.code).toBe(1)
+    const { err } = JSON.parse(failed.stdout)
+    expect(err).toMatchObject({ code: 'daemon_spawn_failed', msg: expect.stringContaining(home) })
+  }
+  expect(it.running('daemon')).toEqual([])
+})
+
 test('a daemon started from inside a session is not part of it: it outlives the session and its temporary directory', async () => {
   const it = await world({ daemon: false })
   const inside = {

@@ -302,6 +302,23 @@ test('start directory and program search are the caller’s', async () => {
   expect((JSON.parse(made.stdout) as Json).ok?.state).toBe('running')
 })
 
+test('output that cannot be stored is a failure, said where it can be read', async () => {
+  // A report redirected to a full disk was empty or cut, with exit code 0.
+  const it = await world()
+  const full = (args: string) =>
+    run('/bin/sh', ['-c', `exec "$P" ${args} > /dev/full`], {
+      cwd: it.roots.work,
+      env: it.roots.env({ POHUNEK_NO_START: '1', P: bin('pohunek') }),
+    })
+  const lost = 'error: standard output: no space left, what was printed is not complete\n'
+  for (const args of ['health', 'health --json', '--help', 'doctor']) {
+    const { code, stderr } = await full(args)
+    expect([args, code, stderr]).toEqual([args, 1, lost])
+  }
+  const failed = await full('session inspect nope --json')
+  expect([failed.code, failed.stderr]).toEqual([1, 'error: no session "nope"\n  hint: pohunek session list\n'])
+})
+
 test('output is complete into a slow pipe, and a closed one is no error', async () => {
   const it = await world()
   const session = await it.sh(
