@@ -291,6 +291,11 @@ const SHELLS: Readonly<Record<string, (tree: readonly Node[], live: boolean) => 
 export const completionsCommand = (commands: readonly Command[]): Command => ({
   path: ['completions'],
   about: 'print a completion script',
+  examples: [
+    'eval "$(pohunek completions bash --dynamic)"\tfor this shell; in ~/.bashrc for every one',
+    'eval "$(pohunek completions zsh --dynamic)"\tthe same, behind compinit',
+    'pohunek completions fish --dynamic | source\tthe same in config.fish',
+  ],
   arguments: [{ name: 'shell', about: 'the shell', choices: Object.keys(SHELLS) }],
   flags: [{ name: 'dynamic', about: 'also complete the ids and names of the sessions there are' }],
   json: false,

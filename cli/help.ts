@@ -36,6 +36,14 @@ const keyed = (text: string, columns: number): string =>
     columns,
   )
 
+/** What a command line does stands beside it, or below it where all do not fit. A line to copy is never broken. */
+function examples(lines: readonly string[], columns: number): string {
+  const rows = lines.map((line) => line.split('\t') as [string, string])
+  const longest = Math.max(...rows.map(([line]) => line.length))
+  if (GAP.length * 2 + longest + LEAST_TEXT <= columns) return table(rows, columns)
+  return rows.map(([line, what]) => `${GAP}${line}\n${table([['', what]], columns)}`).join('')
+}
+
 const widthOf = (columns: number | undefined): number => Math.min(columns ?? WIDEST, WIDEST)
 
 const shownPlace = ({ name, optional = false, repeat = false }: Argument): string =>
@@ -70,6 +78,7 @@ export function helpOf(command: Command, columns?: number): string {
     parts.push(`\narguments:\n${table(rows, width)}`)
   }
   if (flags.length > 0) parts.push(`\noptions:\n${table(flags.map(flagRow), width)}`)
+  if (command.examples !== undefined) parts.push(`\nexamples:\n${examples(command.examples, width)}`)
   return [...parts, globals(width)].join('')
 }
 
@@ -85,7 +94,10 @@ export function overview(
   columns?: number,
 ): string {
   const width = widthOf(columns)
-  const shown = commands.filter((it) => !it.hidden && group.every((word, at) => it.path[at] === word))
+  const found = commands.filter((it) => !it.hidden && group.every((word, at) => it.path[at] === word))
+  // Commands of a group stand together, in whatever order the plugins are composed.
+  const groups = [...new Set(found.map((it) => it.path[0]))]
+  const shown = groups.flatMap((first) => found.filter((it) => it.path[0] === first))
   return [
     group.length === 0 ? `${title(version)}\n\n` : '',
     `usage: pohunek ${[...group, '<command>'].join(' ')} [options]\n`,

@@ -67,6 +67,8 @@ function renderTable(columns: readonly string[], rows: readonly (readonly string
   const cells = rows.map((row) => row.map((cell) => safeLine(cell)))
   const natural = columns.map((name, at) => Math.max(name.length, ...cells.map((row) => textWidth(row[at] ?? ''))))
   const { shown, widths } = look.columns === undefined ? whole(natural) : fit(columns, cells, natural, look.columns)
+  if (columns.length > 2 && cells.length > 0 && widthOf(shown, widths) > (look.columns ?? Infinity))
+    return cells.map((row) => record(columns, row, look)).join('\n')
   const last = shown.at(-1) as number
   const indent = shown.slice(0, -1).reduce((sum, at) => sum + (widths[at] as number) + GAP.length, 0)
   const line = (texts: readonly string[], paint: boolean): string =>
@@ -86,6 +88,24 @@ function renderTable(columns: readonly string[], rows: readonly (readonly string
     .map((it) => `${it}\n`)
     .join('')
 }
+
+/** A row of a table that no terminal of this width holds: a line for each cell that says something. */
+function record(columns: readonly string[], row: readonly string[], look: Look): string {
+  const said = columns
+    .map((name, at) => [name, row[at] ?? ''] as const)
+    .filter(([, text]) => text !== '' && text !== '-')
+  const left = Math.max(...said.map(([name]) => name.length))
+  return said
+    .map(([name, text]) => {
+      const color = look.color ? COLORS[text] : undefined
+      const shown = wrapped(text, left + GAP.length, look)
+      return `${name.padEnd(left)}${GAP}${color === undefined ? shown : `\x1b[${color}m${shown}\x1b[0m`}\n`
+    })
+    .join('')
+}
+
+const widthOf = (shown: readonly number[], widths: readonly number[]): number =>
+  shown.reduce((sum, at) => sum + (widths[at] as number), GAP.length * (shown.length - 1))
 
 function wrapped(text: string, indent: number, { columns }: Look): string {
   const room = columns === undefined ? Infinity : columns - indent
@@ -115,8 +135,7 @@ function fit(
         : Math.min(natural[at] as number, Math.max(limit, name.length))
     })
   let shown = columns.map((_, at) => at)
-  const total = (widths: readonly number[]): number =>
-    shown.reduce((sum, at) => sum + (widths[at] as number), GAP.length * (shown.length - 1))
+  const total = (widths: readonly number[]): number => widthOf(shown, widths)
   const leaveOut = (at: number): void => {
     shown = shown.filter((it) => it !== at)
   }

@@ -113,6 +113,8 @@ export interface Command {
   readonly about: string
   /** More lines for --help. */
   readonly details?: readonly string[]
+  /** Whole command lines for --help, each with what it does behind a tab. */
+  readonly examples?: readonly string[]
   readonly arguments: readonly Argument[]
   readonly flags: readonly Flag[]
   /** Sets of flags and arguments of which one at most may be given. */

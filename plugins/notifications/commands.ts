@@ -67,6 +67,10 @@ export const notificationsList: Command = {
   path: ['notifications', 'list'],
   aliases: ['ls'],
   about: 'list notifications, newest first',
+  examples: [
+    'pohunek notifications list --unread\twhat still needs a look',
+    'pohunek notifications list --session fix --kind error\twhat went wrong there',
+  ],
   details: ['Deleted ones are listed with --status deleted only. --cursor takes the last id of the page before.'],
   arguments: [],
   flags: [
@@ -168,6 +172,10 @@ function switched(
 export const policySet: Command = {
   path: ['notifications', 'policy', 'set'],
   about: 'keep or drop notifications of a kind',
+  examples: [
+    'pohunek notifications policy set --kind turn_completed --enabled\talso tell the end of each turn',
+    'pohunek notifications policy set --provider codex --kind error --disabled\tnone of these from one reporter',
+  ],
   arguments: [],
   flags: [
     {

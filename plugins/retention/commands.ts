@@ -69,6 +69,10 @@ function changes(input: Input): Record<string, number | boolean> {
 
 const sweep: Command = {
   path: ['session', 'retention', 'sweep'],
+  examples: [
+    'pohunek session retention sweep --dry-run\twhat would go, and what is held and why',
+    'pohunek session retention sweep --apply\tremove it now',
+  ],
   about: 'remove the sessions the policy selects, or only show them',
   details: [
     'A session is held while its worktree holds unsaved or unpushed work, while it has an unread notice, while its',

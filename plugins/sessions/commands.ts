@@ -96,9 +96,14 @@ async function sharedName(context: CommandContext, id: string, name: string | un
 export const sessionNew: Command = {
   path: ['session', 'new'],
   about: 'start a program in a new session',
+  examples: [
+    'pohunek session new --name work --attach\tyour shell, attached',
+    "pohunek session new --agent claude --name fix --input 'run the tests'\tan agent with its first prompt",
+    'pohunek session new --agent claude --repo . --branch fix/login\tin a worktree and a branch of its own',
+  ],
   arguments: [],
   flags: [
-    { name: 'agent', value: 'name', about: 'runtime or host profile (default shell)' },
+    { name: 'agent', value: 'name', about: 'runtime or host profile (default shell); host inspect local shows them' },
     { name: 'name', value: 'name', about: 'display name' },
     { name: 'cwd', value: 'directory', about: 'start directory (default: the current one)' },
     { name: 'cols', value: 'n', integer: U16, about: 'columns (default 80)' },
@@ -110,8 +115,13 @@ export const sessionNew: Command = {
     { name: 'reuse-branch', about: 'work on the branch that is there' },
     { name: 'input', value: 'text', about: 'type this once the program is ready' },
     { name: 'input-stdin', aliases: ['stdin'], about: 'as --input, from standard input' },
-    { name: 'meta', value: 'key=value', repeat: true, about: 'owner metadata' },
-    { name: 'request-timeout-ms', value: 'ms', integer: U32, about: 'how long to wait for the answer' },
+    { name: 'meta', value: 'key=value', repeat: true, about: 'a note of yours, which session list can filter by' },
+    {
+      name: 'request-timeout-ms',
+      value: 'ms',
+      integer: U32,
+      about: 'how long to wait for the answer (default 30000; with --branch 900000)',
+    },
     { name: 'yes', short: 'y', about: 'do not ask before creating on another host' },
     { name: 'attach', about: 'attach to it at once' },
     JSON_FLAG,
@@ -128,6 +138,7 @@ export const sessionNew: Command = {
   check: (input) => {
     for (const flag of ['base-branch', 'reuse-branch'])
       if (input.has(flag) && !input.has('branch')) return `--${flag} needs --branch`
+    if (input.has('branch') && !input.has('repo') && !input.has('project')) return '--branch needs --repo or --project'
     for (const flag of ['agent', 'cwd', 'project', 'repo', 'branch', 'base-branch']) {
       if (input.value(flag) === '') return `--${flag} is empty`
     }
@@ -190,6 +201,11 @@ export const sessionList: Command = {
   aliases: ['ls'],
   about: 'list sessions',
   details: ['On a narrow terminal long texts are cut and columns are left out; a pipe gets everything.'],
+  examples: [
+    'pohunek session list --filter activity=blocked\twho needs you',
+    'pohunek session list -q --filter state=done\tids of what has ended, for xargs',
+    'pohunek session list --meta-eq team=web\twhat session metadata set',
+  ],
   arguments: [],
   flags: [
     JSON_FLAG,
@@ -206,7 +222,7 @@ export const sessionList: Command = {
     for (const text of input.values('filter')) {
       const key = pair(text)?.[0]
       if (key === undefined || !FILTER_KEYS.includes(key))
-        return `--filter takes ${FILTER_KEYS.join(', ')} =<value>; not ${JSON.stringify(text)}`
+        return `--filter takes <key>=<value> with a key of ${FILTER_KEYS.join(', ')}; not ${JSON.stringify(text)}`
     }
     return input.values('meta-has').includes('')
       ? '--meta-has is empty'
@@ -318,6 +334,12 @@ export const sessionInput = onSession(
     return { ok: withRuntimeId(ok), human: lines(`session ${id}: input accepted${activity}`) }
   },
   {
+    examples: [
+      "pohunek session input work 'make test'\ttype a line",
+      'git diff | pohunek session input fix --stdin\ta text of many lines',
+      'pohunek session input fix y --force\tanswer a question that is on its screen',
+      "pohunek session input fix 'go on' --until idle --until blocked\tand see what it comes to",
+    ],
     arguments: [target, { name: 'text', about: "the text; '' presses Enter alone", optional: true }],
     flags: [
       STDIN,
@@ -332,7 +354,7 @@ export const sessionInput = onSession(
         name: 'timeout',
         value: 'ms',
         integer: { minimum: 1, maximum: MAX_WAIT_MS },
-        about: 'bound of the wait',
+        about: `bound of the wait, milliseconds (default ${MAX_WAIT_MS})`,
       },
       { name: 'force', about: 'send it whatever the screen shows' },
       { name: 'paste', about: 'refuse unless the program takes pastes, so that line breaks stay line breaks' },
@@ -371,8 +393,13 @@ export const sessionRead = onSession(
         choices: ['visible', 'recent', 'recent_unwrapped', 'detection'],
         about: 'what to read; all show the visible screen',
       },
-      { name: 'lines', value: 'n', integer: { minimum: 1, maximum: MAX_READ_LINES }, about: 'newest lines' },
-      { name: 'format', value: 'name', choices: ['text', 'ansi'], about: 'text or ansi' },
+      {
+        name: 'lines',
+        value: 'n',
+        integer: { minimum: 1, maximum: MAX_READ_LINES },
+        about: `so many of the newest lines (default ${MAX_READ_LINES})`,
+      },
+      { name: 'format', value: 'name', choices: ['text', 'ansi'], about: 'without or with colours (default text)' },
       JSON_FLAG,
     ],
   },
@@ -404,12 +431,26 @@ export const sessionOutput = onSession(
     return { ok: withRuntimeId(ok), human: [{ stream: Buffer.from(ok.data_base64, 'base64').toString('utf8') }] }
   },
   {
+    examples: [
+      'pohunek session output work --follow | tee work.log\tall that is kept, and what comes',
+      'pohunek session output work --max-bytes 1000\tthe newest thousand bytes',
+    ],
     flags: [
       { name: 'worker-instance-id', aliases: ['runtime-id'], value: 'id', about: 'read of exactly this runtime' },
       { name: 'runtime-generation', value: 'n', about: 'its generation' },
-      { name: 'after-offset', value: 'n', about: 'from this offset' },
-      { name: 'max-bytes', value: 'n', integer: { minimum: 1, maximum: MAX_OUTPUT_BYTES }, about: 'at most this much' },
-      { name: 'wait-ms', value: 'ms', integer: { minimum: 1, maximum: MAX_WAIT_MS }, about: 'wait for more' },
+      { name: 'after-offset', value: 'n', about: 'from this offset of that runtime on; --json tells all three' },
+      {
+        name: 'max-bytes',
+        value: 'n',
+        integer: { minimum: 1, maximum: MAX_OUTPUT_BYTES },
+        about: `at most so many bytes (default ${DEFAULT_CLI_OUTPUT_BYTES})`,
+      },
+      {
+        name: 'wait-ms',
+        value: 'ms',
+        integer: { minimum: 1, maximum: MAX_WAIT_MS },
+        about: 'wait so long for more where there is none',
+      },
       { name: 'follow', short: 'f', about: 'go on with what comes, until the program ended' },
       JSON_FLAG,
     ],
@@ -462,6 +503,10 @@ export const sessionMetadata = onSession(
     return { ok: { session: withRuntimeId(ok.session) }, human: lines(`updated metadata for ${id}`) }
   },
   {
+    examples: [
+      'pohunek session metadata work --set team=web --clear old\tnotes of yours',
+      'pohunek session metadata work --set pin=yes\tnever removed by a sweep',
+    ],
     flags: [
       { name: 'set', value: 'key=value', repeat: true, about: 'set a value' },
       { name: 'clear', value: 'key', repeat: true, about: 'remove a key' },

@@ -79,6 +79,12 @@ const sessionWait: Command = {
     'Every reason exits 0, a timeout included; read the reason.',
     'A daemon that is restarted meanwhile is waited for, and nothing it records is missed; see attach.conf for how long.',
   ],
+  examples: [
+    'pohunek session wait fix\tuntil its turn ends, it needs you, or its program ends',
+    'pohunek session wait fix docs --until turn_completed --timeout 30m\tof two, the first that is done',
+    'pohunek session wait fix --after <cursor>\twhat came behind the cursor of the last wait',
+    'pohunek session wait fix --activity idle --activity blocked\tat once when it is there already',
+  ],
   arguments: [{ name: 'target', about: 'session ids, unique names or id prefixes', session: true, repeat: true }],
   flags: [
     {
@@ -88,7 +94,11 @@ const sessionWait: Command = {
       about: 'turn events to wait for, by comma or repeated (default all)',
     },
     { name: 'after', value: 'cursor', about: 'events behind this cursor of an earlier wait' },
-    { name: 'timeout', value: 'time', about: 'bound with a unit, as in 90s or 5m (default: the daemon’s)' },
+    {
+      name: 'timeout',
+      value: 'time',
+      about: 'bound with a unit, as in 90s or 5m (default: 5m, or what the daemon is set to)',
+    },
     { name: 'state', value: 'state', repeat: true, choices: SESSION_STATES, about: 'until it is in this state' },
     {
       name: 'activity',

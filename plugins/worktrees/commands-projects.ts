@@ -1,5 +1,5 @@
 /** CLI of projects and prompts, as data (contract/cli.md "other groups"). Imports the contract's types alone. Long because it is a table. */
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync, realpathSync, statSync } from 'node:fs'
 import {
   JSON_FLAG,
   type Block,
@@ -33,8 +33,7 @@ const typed = (context: CommandContext): TypedCall<ProjectContract> =>
 const present = <K extends string>(key: K, value: string | undefined): { [P in K]?: string } =>
   value === undefined ? {} : ({ [key]: value } as { [P in K]?: string })
 
-const REFERENCE = { name: 'ref', about: 'project id or label' }
-const reference = (input: Input): string => input.argument('ref') ?? ''
+const REFERENCE = { name: 'ref', about: 'project id or label, or a directory of its repository such as .' }
 
 /** `~` and relative paths mean the caller's. */
 function directory(context: CommandContext, given = '.'): string {
@@ -42,6 +41,26 @@ function directory(context: CommandContext, given = '.'): string {
   return home !== undefined && (given === '~' || given.startsWith('~/'))
     ? context.resolvePath(home, `.${given.slice(1)}`)
     : context.resolvePath(cwd, given)
+}
+
+const IS_DIRECTORY = /^(\/|~\/|~$|\.{1,2}(\/|$))/
+
+/** The project meant: an id or label as it is, a directory by the repository it lies in. */
+async function reference(context: CommandContext, input: Input): Promise<string> {
+  const given = input.argument('ref') ?? ''
+  if (!IS_DIRECTORY.test(given)) return given
+  const path = real(directory(context, given))
+  const isAbove = ({ repo_root: root }: ProjectInfo): boolean => path === root || path.startsWith(`${root}/`)
+  const above = (await typed(context)('project.list', null)).filter(isAbove)
+  return above.sort((a, b) => b.repo_root.length - a.repo_root.length)[0]?.id ?? path
+}
+
+function real(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path // told as no project
+  }
 }
 
 const FILTER_KEYS = ['source', 'label', 'id']
@@ -63,7 +82,7 @@ const projectList: Command = {
     for (const text of input.values('filter')) {
       const { key, value } = filterOf(text)
       if (!FILTER_KEYS.includes(key))
-        return `--filter takes ${FILTER_KEYS.join(', ')} =<value>; not ${JSON.stringify(text)}`
+        return `--filter takes <key>=<value> with a key of ${FILTER_KEYS.join(', ')}; not ${JSON.stringify(text)}`
       if (key === 'source' && value !== 'auto' && value !== 'manual') return '--filter source= takes auto or manual'
     }
     return undefined
@@ -122,7 +141,11 @@ function onProject(name: string, about: string, run: Command['run'], more: Parti
 }
 
 const projectShow = onProject('show', 'show a project and the worktrees of its repository', async (context, input) => {
-  const ok = await typed(context)('project.show', { reference: reference(input) }, { timeoutMs: GIT_TIMEOUT_MS })
+  const ok = await typed(context)(
+    'project.show',
+    { reference: await reference(context, input) },
+    { timeoutMs: GIT_TIMEOUT_MS },
+  )
   return { ok, human: showBlocks(ok.project, ok.worktrees) }
 })
 
@@ -151,7 +174,7 @@ const projectRename = onProject(
   'set the label of a project',
   async (context, input) => {
     const name = input.argument('name') ?? ''
-    const ok = await typed(context)('project.rename', { reference: reference(input), name })
+    const ok = await typed(context)('project.rename', { reference: await reference(context, input), name })
     return { ok, human: [{ line: `project ${ok.id}: renamed to "${ok.label}"` }] }
   },
   {
@@ -165,9 +188,10 @@ const projectRemove = onProject(
   'forget a project; the repository stays',
   async (context, input) => {
     const prune = input.has('prune-worktrees')
+    const ref = await reference(context, input)
     const ok = await typed(context)(
       'project.remove',
-      { reference: reference(input), ...(prune ? { prune_worktrees: true } : {}) },
+      { reference: ref, ...(prune ? { prune_worktrees: true } : {}) },
       { timeoutMs: prune ? PRUNE_TIMEOUT_MS : GIT_TIMEOUT_MS },
     )
     const skipped = ok.skipped_worktrees ?? []
@@ -175,7 +199,7 @@ const projectRemove = onProject(
       ok,
       human: [
         {
-          line: `project ${reference(input)}: removed=${ok.removed}${prune ? ` pruned_worktrees=${ok.pruned_worktrees}` : ''}`,
+          line: `project ${ref}: removed=${ok.removed}${prune ? ` pruned_worktrees=${ok.pruned_worktrees}` : ''}`,
         },
         ...skipped.map((it) => ({ line: `skipped ${it}` })),
         ...(ok.rescued ?? []).map(({ ref, repo }) => ({ line: `work is kept as ${ref} in ${repo}` })),
@@ -197,7 +221,7 @@ const projectPrompt = onProject(
   'show a prompt template of a project',
   async (context, input) => {
     const ok = await typed(context)('project.prompt', {
-      reference: reference(input),
+      reference: await reference(context, input),
       name: input.argument('name') ?? '',
     })
     return { ok, human: [{ stream: ok.content }], notes: [`layer: ${ok.layer}`] }
@@ -210,7 +234,7 @@ const projectAction = onProject(
   'show what an action of a project starts',
   async (context, input) => {
     const ok = await typed(context)('project.action', {
-      reference: reference(input),
+      reference: await reference(context, input),
       name: input.argument('name') ?? '',
     })
     const { provider, agent, base_branch, branch, prompt_name, prompt_content } = ok
@@ -231,13 +255,15 @@ const projectAction = onProject(
 )
 
 const projectActions = onProject('actions', 'list the actions of a project', async (context, input) => {
-  const ok = await typed(context)('project.actions', { reference: reference(input) })
+  const ok = await typed(context)('project.actions', { reference: await reference(context, input) })
   const rows = [
     ['ACTION', 'PROVIDER', 'TEMPLATE', 'LAYER'],
     ...ok.actions.map((it) => [it.name, it.provider, it.template, it.layer]),
   ]
   // Names have no character that needs to be escaped.
-  return { ok, human: rows.map((it) => ({ verbatim: `${it.join('\t')}\n` })) }
+  const none =
+    ok.actions.length === 0 ? { notes: ['no actions; docs/contract/environment.md says where they are'] } : {}
+  return { ok, human: rows.map((it) => ({ verbatim: `${it.join('\t')}\n` })), ...none }
 })
 
 const ITEM_FLAGS: readonly Flag[] = [

@@ -19,6 +19,10 @@ const typed = (context: CommandContext): TypedCall<typeof contract> =>
 export const sessionDiff: Command = {
   path: ['session', 'diff'],
   about: "show what a session's worktree has beside its base branch",
+  examples: [
+    'pohunek session diff fix | less\ttracked and untracked, against where its branch began',
+    'pohunek session diff fix --base main\tagainst something else',
+  ],
   arguments: [{ name: 'target', about: 'session id, unique name or id prefix', session: true }],
   flags: [
     { name: 'base', value: 'ref', about: 'compare with this (default: what its branch was made from)' },

@@ -23,6 +23,7 @@ describe('FC-94e0: unexpected arguments are usage errors', () => {
     [['session', 'inspect', '']],
     [['session', 'inspect', 'a', 'b']],
     [['session', 'frobnicate']],
+    [['session', 'new', '--branch', 'x']],
     [['frobnicate']],
     [['session', 'list', '--jsn']],
     [['session', 'list', '-x']],

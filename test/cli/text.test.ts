@@ -90,6 +90,22 @@ describe('tables', () => {
     expect(lines[1]).toContain('a/project')
     expect(lines[1]).toContain('s-1')
   })
+  test('a row no terminal of this width holds is told a line for each cell that says something', () => {
+    const id = 's-01J00000000000000000000000'
+    const table = {
+      columns: ['ID', 'NAME', 'STATE', 'DETAIL'],
+      rows: [
+        [id, 'a', '-', 'w '.repeat(20).trim()],
+        [id, '', 'ok', 'x'],
+      ],
+    }
+    expect(render([{ table }], { columns: 34, color: false })).toBe(
+      [`ID      ${id}`, 'NAME    a', `DETAIL  ${'w '.repeat(13).trim()}`, `        ${'w '.repeat(7).trim()}`, '']
+        .concat([`ID      ${id}`, 'STATE   ok', 'DETAIL  x', ''])
+        .join('\n'),
+    )
+    expect(render([{ table: { ...table, rows: [] } }], { columns: 10, color: false })).toContain('ID  NAME')
+  })
   test('what fits is not cut, and the widest text gives way first', () => {
     const wide = render([{ table: { columns, rows } }], { columns: 64, color: false })
     expect(wide).toContain('/home/someone/with/a/long/path/to/a/project')

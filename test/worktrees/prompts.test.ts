@@ -1,5 +1,5 @@
 import { writeFileSync, mkdirSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from '../../cli/parse.ts'
 import { render } from '../../cli/render.ts'
@@ -196,6 +196,10 @@ test('every project command over the life of a project', async () => {
   expect((await run('project', 'actions', 'mine')).out).toBe(
     'ACTION\tPROVIDER\tTEMPLATE\tLAYER\na\tnone\tt\thost\nz\tgithub_pr\tt\thost\n',
   )
+  // Any directory of its repository names a project.
+  for (const directory of [repo.path, join(repo.path, '.pohunek/prompts')])
+    expect((await run('project', 'actions', directory)).out).toMatch(/^a\tnone/m)
+  await expect(run('project', 'actions', dirname(repo.path))).rejects.toMatchObject({ code: 'project_not_found' })
   expect((await run('project', 'action', 'mine', 'a')).out).toBe(
     'provider: none\nagent: shell\nbase branch: main\nbranch: b\nprompt: fix\n---\nfix ${title}',
   )
