@@ -60,7 +60,7 @@ export interface DaemonConfig {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
 }
 
-export const configFaults = catalogue({
+const configFaults = catalogue({
   config_invalid: {
     class: 'configuration',
     say: (d: { file: string; line: number | undefined; key: string | undefined; problem: string }) =>

@@ -31,7 +31,7 @@ async function outcome(check: Check): Promise<Finding> {
 }
 
 /** Pure. `fail` only for required failures; an optional one is a warning. */
-export function overall(found: readonly { required: boolean; status: Finding['status'] }[]): Finding['status'] {
+function overall(found: readonly { required: boolean; status: Finding['status'] }[]): Finding['status'] {
   if (found.some((it) => it.required && it.status === 'fail')) return 'fail'
   return found.every((it) => it.status === 'ok') ? 'ok' : 'warn'
 }

@@ -12,7 +12,7 @@ import type { Log } from './log.ts'
 import { privateDir } from './secure-files.ts'
 
 /** <data>/events/events.jsonl[.1-.3]. */
-export const EVENT_LOG_LIMITS = { maxFileBytes: 16 * 1_048_576, maxFiles: 4 } as const
+const EVENT_LOG_LIMITS = { maxFileBytes: 16 * 1_048_576, maxFiles: 4 } as const
 /** About a second of the heaviest event traffic; more waiting than that means the disk does not answer. */
 const MAX_QUEUED_BYTES = 4 * 1_048_576
 /** Written in one go: a slice that keeps the event loop for a millisecond at most. */

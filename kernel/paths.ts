@@ -17,7 +17,7 @@ export interface Paths extends Roots {
   sessionTmp(sessionId: string): string
 }
 
-export const pathFaults = catalogue({
+const pathFaults = catalogue({
   worker_socket_path_invalid: {
     class: 'configuration',
     say: (d: { path: string; bytes: number; limit: number; room: number }) =>

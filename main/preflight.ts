@@ -69,7 +69,7 @@ export interface PreflightOptions {
   readonly tmpdir: string
 }
 
-export const preflightFaults = catalogue({
+const preflightFaults = catalogue({
   service_upgrade_store_unusable: {
     class: 'configuration',
     say: (d: { error: string; lost: boolean }) =>

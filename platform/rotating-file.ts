@@ -106,7 +106,7 @@ export class RotatingFile implements Disposable {
 }
 
 /** Opens for appending and ends a fragment without newline, so that the next line stands alone (3). */
-export function openForAppend(file: string): { fd: number; inode: number; size: number } {
+function openForAppend(file: string): { fd: number; inode: number; size: number } {
   const fd = openPrivate(file, O_RDWR | O_APPEND | O_CREAT)
   try {
     const { size, ino } = fstatSync(fd)
@@ -123,7 +123,7 @@ export function openForAppend(file: string): { fd: number; inode: number; size: 
 }
 
 /** Shifts the family by one; false, nothing changed, when one of its names is not a file of ours. */
-export function rotate({ file, maxFiles }: FamilyLimits): boolean {
+function rotate({ file, maxFiles }: FamilyLimits): boolean {
   const names = [file, ...Array.from({ length: maxFiles - 1 }, (_, index) => `${file}.${index + 1}`)]
   if (names.some((name) => isForeign(name))) return false
   for (let index = names.length - 1; index >= 0; index--) {
@@ -137,7 +137,7 @@ export function rotate({ file, maxFiles }: FamilyLimits): boolean {
 }
 
 /** Removes files of the family beyond the limits: more rotations than kept, or larger than one file may be. */
-export function pruneFamily({ file, maxFileBytes, maxFiles }: FamilyLimits): void {
+function pruneFamily({ file, maxFileBytes, maxFiles }: FamilyLimits): void {
   const name = basename(file)
   for (const entry of readdirSync(dirname(file))) {
     const number =

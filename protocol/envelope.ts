@@ -11,7 +11,7 @@ import type { VersionRange } from './version.ts'
 /** Answers to a line whose id cannot be read carry this one. */
 export const INVALID_REQUEST_ID = 'invalid-request'
 /** Deeper values would exhaust the stack of whoever walks them; the deepest shape of the contract has eight levels. */
-export const MAX_NESTING = 64
+const MAX_NESTING = 64
 /** Longest message of an error body; a caller's own text may be quoted in it and must not make a line of 1 MiB. */
 const MAX_MESSAGE_CHARS = 4_096
 const U32_MAX = 4_294_967_295

@@ -4,7 +4,7 @@
 export const MAX_LINE_BYTES = 1_048_576
 export const MAX_ID_BYTES = 128
 /** Room a success envelope may take around its payload: the longest prefix plus the longest id. */
-export const ENVELOPE_OVERHEAD_BYTES = '{"v":4294967295,"id":"","ok":}'.length + MAX_ID_BYTES
+const ENVELOPE_OVERHEAD_BYTES = '{"v":4294967295,"id":"","ok":}'.length + MAX_ID_BYTES
 /** Largest serialized result of session.screen and session.read; 1,048,418. */
 export const MAX_RESULT_BYTES = MAX_LINE_BYTES - ENVELOPE_OVERHEAD_BYTES
 /** Raw bytes of one session.output answer: base64 of it plus the other keys fit one line. */

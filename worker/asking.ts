@@ -5,7 +5,7 @@
 import type { Emulator, Params } from './xterm.ts'
 import type { StickyModes } from './modes.ts'
 
-export const PRODUCT = 'pohunek'
+const PRODUCT = 'pohunek'
 /** Told in XTVERSION; not the package version, which would be one more place to keep. */
 const TERMINAL_VERSION = '1'
 /** Cell size told to programs that ask for pixels: there is no window here, so the usual one. */

@@ -4,9 +4,9 @@
  */
 import { environmentProblem, INSTANCE_MARKER, isRemoved, SESSION_MARKER } from '../protocol/worker/environment.ts'
 
-export const BACKGROUND_LABEL_MAX_BYTES = 160
-export const BACKGROUND_PROGRAM_MAX_BYTES = 64
-export const HOOK_TRACE_MAX_BYTES = 1_048_576
+const BACKGROUND_LABEL_MAX_BYTES = 160
+const BACKGROUND_PROGRAM_MAX_BYTES = 64
+const HOOK_TRACE_MAX_BYTES = 1_048_576
 
 export interface Markers {
   sessionId: string

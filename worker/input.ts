@@ -15,7 +15,7 @@ import { WorkerFailure } from './failure.ts'
 /** Long enough for "paste, pause, Enter" (150 ms) to stay together, short enough for Ctrl-C to be felt. */
 const TYPING_WAIT_MS = 1_000
 /** Typing queued by all clients before their sockets are not read any more. */
-export const MAX_TYPING_BYTES = 262_144
+const MAX_TYPING_BYTES = 262_144
 /** Replies to a program that asks and does not read; what comes behind them is dropped. */
 const MAX_REPLY_BYTES = 65_536
 const MAX_PLAN_BYTES = 4_194_304

@@ -11,7 +11,7 @@
 import type { Clock } from '../kernel/clock.ts'
 
 /** Longest a program waits for a client's terminal; slower terminals are answered for. Links of 200 ms still make it. */
-export const CLIENT_REPLY_MS = 500
+const CLIENT_REPLY_MS = 500
 const MAX_OPEN_QUERIES = 64
 const MAX_ANSWERED = 1_024
 /** How long a reply may trail the worker's own answer and still be recognised as its double. */

@@ -23,7 +23,7 @@ import { ScreenTerminal } from './terminal.ts'
 import type { Emulator } from './xterm.ts'
 
 /** How long others may keep the terminal open after the program's exit. */
-export const DRAIN_MS = 500
+const DRAIN_MS = 500
 /** Sizes that change faster are taken together; the first one counts at once, the last one always. */
 const RESIZE_REST_MS = 25
 

@@ -46,7 +46,7 @@ function underCursor(line: Line | undefined, column: number): TerminalSnapshot['
  * Text of one row. Trailing blanks are cut, except in a row that goes on below: there they are part of the line, all
  * but the empty cell a wide glyph leaves at the edge when it did not fit.
  */
-export function lineText(line: Line, columns: number, continues: boolean): string {
+function lineText(line: Line, columns: number, continues: boolean): string {
   const last = continues && isEmpty(line._data[(columns - 1) * 3] ?? 0) ? columns - 1 : columns
   return plainText(line, last, continues) ?? anyText(line, last, continues)
 }

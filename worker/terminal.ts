@@ -364,6 +364,6 @@ function sized(made: Emulator | undefined, columns: number, rows: number): Emula
 }
 
 /** Scrollback rows such that the whole grid stays within the cell bound. */
-export function scrollbackFor(columns: number, rows: number): number {
+function scrollbackFor(columns: number, rows: number): number {
   return Math.max(0, Math.min(SCROLLBACK_ROWS, Math.floor(TERMINAL_MAX_CELLS / columns) - rows))
 }

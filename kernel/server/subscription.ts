@@ -57,7 +57,7 @@ export function feed({
 const encoded = new WeakMap<WireEvent, Map<number, string | Error>>()
 
 /** The line of an event for one version; undefined when that version is not sent it. */
-export function eventLine(event: WireEvent, version: number): string | Error | undefined {
+function eventLine(event: WireEvent, version: number): string | Error | undefined {
   if (event.since > version) return undefined
   let lines = encoded.get(event)
   if (lines === undefined) {

@@ -95,7 +95,7 @@ function checked(records: RawRecord[]): RawRecord[] | string {
 }
 
 /** Fields of a record without what the store adds. */
-export function fieldsOf(raw: RawRecord): RawRecord {
+function fieldsOf(raw: RawRecord): RawRecord {
   const { schema_version: _version, kind: _kind, key: _key, ...fields } = raw
   return fields
 }

@@ -111,7 +111,7 @@ export class JobFiles {
 }
 
 /** Undefined when the text is no job record. */
-export function parseJob(text: string): JobRecord | undefined {
+function parseJob(text: string): JobRecord | undefined {
   let raw: unknown
   try {
     raw = JSON.parse(text)

@@ -79,7 +79,7 @@ function lookInto(it: ProcessIdentity, entry: string): 'marked' | 'unmarked' | '
  * Checks the identity, then signals the pid. Between the two the process could end and its pid be given away; the
  * daemon closes that gap with pidfd.ts, the worker keeps this form since it must not load native code.
  */
-export function signalChecked(target: ProcessIdentity, signal: NodeJS.Signals): 'sent' | 'gone' | 'denied' {
+function signalChecked(target: ProcessIdentity, signal: NodeJS.Signals): 'sent' | 'gone' | 'denied' {
   if (!isRunning(target)) return 'gone'
   try {
     process.kill(target.pid, signal)

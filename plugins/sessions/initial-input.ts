@@ -101,7 +101,7 @@ class Changes implements Disposable {
 }
 
 /** Pure. The cursor is visible behind text on its row, as behind a prompt. */
-export function showsPrompt({ cursor, visible_lines }: TerminalSnapshot): boolean {
+function showsPrompt({ cursor, visible_lines }: TerminalSnapshot): boolean {
   const row = visible_lines[cursor.row] ?? ''
   return cursor.visible && cursor.column > 0 && row.trim() !== ''
 }

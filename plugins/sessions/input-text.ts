@@ -7,7 +7,7 @@ import { utf8Bytes } from '../../protocol/scalars.ts'
 import { faults } from './faults.ts'
 import type { InputPlan } from './api.ts'
 
-export const PASTE_START = '\x1b[200~'
+const PASTE_START = '\x1b[200~'
 export const PASTE_END = '\x1b[201~'
 // The introducer as ESC [, as the C1 character U+009B, and as what a byte 0x9b becomes in decoded text.
 const PASTE_MARK = /(?:\x1b\[|\u009b)20[01]~/g

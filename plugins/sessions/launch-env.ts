@@ -5,7 +5,7 @@
 import { isRemoved, matches } from '../../protocol/worker/environment.ts'
 
 /** `X_*` stands for every name with that prefix. */
-export const DEFAULT_ALLOWLIST = [
+const DEFAULT_ALLOWLIST = [
   'PATH',
   'HOME',
   'USER',

@@ -176,7 +176,7 @@ export async function readOutput(
   }
 }
 
-export const sameRuntime = (a: RuntimeIdentity, b: RuntimeIdentity): boolean =>
+const sameRuntime = (a: RuntimeIdentity, b: RuntimeIdentity): boolean =>
   a.worker_instance_id === b.worker_instance_id && a.runtime_generation === b.runtime_generation
 
 type ObservationStart = Extract<FrameHeader, { kind: 'observation_start' }>

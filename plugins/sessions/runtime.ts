@@ -139,7 +139,7 @@ export function forgetRetained({ retained }: Host, session: Session): void {
 }
 
 /** Lets the worker of an ended session go: its terminal is not readable any more. */
-export async function release(host: Host, session: Session): Promise<void> {
+async function release(host: Host, session: Session): Promise<void> {
   forgetRetained(host, session)
   await letGo(session)
   await session.disconnect()

@@ -17,7 +17,7 @@ const canAccess = (path: string, mode: number): boolean => {
 }
 
 /** First executable `name` in the directories; undefined when there is none. */
-export function findProgram(name: string, directories: readonly string[]): string | undefined {
+function findProgram(name: string, directories: readonly string[]): string | undefined {
   return directories.map((directory) => join(directory, name)).find((path) => canAccess(path, constants.X_OK))
 }
 
@@ -52,7 +52,7 @@ function runtimeDirectory(paths: Kernel['paths']): Finding {
 }
 
 /** Pure. */
-export function nodeVersion(version: string): Finding {
+function nodeVersion(version: string): Finding {
   const [major = 0, minor = 0] = version.replace(/^v/, '').split('.').map(Number)
   const isEnough = major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])
   if (isEnough) return { status: 'ok', detail: version }

@@ -49,7 +49,7 @@ export async function wait(sources: Sources, request: Wait, signal: AbortSignal)
 }
 
 /** Pure. Throws bad_request and session_wait_limit_exceeded. */
-export function checkWait(request: Wait): void {
+function checkWait(request: Wait): void {
   const { runtime, after_updated_at, after_terminal_watermark, after_output_offset, states, activities } = request
   const predicates = [after_updated_at, after_terminal_watermark, after_output_offset, states, activities]
   if (predicates.every((it) => it === undefined)) {

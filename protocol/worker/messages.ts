@@ -65,7 +65,7 @@ export const Initialize = v.object({
 })
 export type Initialize = v.InferOutput<typeof Initialize>
 
-export const Fragment = v.object({ bytes: v.string(), delay_after_ms: v.pipe(Int, v.minValue(0), v.maxValue(60_000)) })
+const Fragment = v.object({ bytes: v.string(), delay_after_ms: v.pipe(Int, v.minValue(0), v.maxValue(60_000)) })
 export const WritePlan = v.object({
   write_id: RequestId,
   fragments: v.pipe(v.array(Fragment), v.minLength(1), v.maxLength(64)),

@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 const HEAD = Buffer.from('ready\r\n')
 const LINE_BYTES = 12
 
-export const numberedLine = (n: number): string => `n${String(n).padStart(9, '0')}\r\n`
+const numberedLine = (n: number): string => `n${String(n).padStart(9, '0')}\r\n`
 
 /** The first `bytes` bytes a child must have written. */
 export function expectedOutput(bytes: number): Buffer {

@@ -33,7 +33,7 @@ const PLAYER = join(import.meta.dirname, 'play-recording.mjs')
 /** Foreground group a replay tells for the recorded program. */
 export const REPLAY_GROUP = 4_242
 
-export function recordingPath(agent: string, scene: string): string {
+function recordingPath(agent: string, scene: string): string {
   return join(FIXTURES, agent, `${scene}.jsonl`)
 }
 

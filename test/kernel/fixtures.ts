@@ -5,14 +5,14 @@ import { contract, type Contract } from '../../protocol/contract.ts'
 import { catalogue } from '../../protocol/fault.ts'
 import { NoParams } from '../../protocol/scalars.ts'
 
-export const demoFaults = catalogue({
+const demoFaults = catalogue({
   demo_refused: { class: 'runtime', say: (d: { why: string }) => `refused: ${d.why}`, recover: 'ask nicely' },
   demo_unlisted: { class: 'runtime', say: (_: Record<string, never>) => 'not in the contract' },
 })
 
 const reads = { effect: 'reads', faults: [] } as const
 
-export const demoContract = contract({
+const demoContract = contract({
   name: 'demo',
   methods: {
     'demo.echo': { about: 'Answers its params.', params: v.unknown(), result: v.unknown(), ...reads },

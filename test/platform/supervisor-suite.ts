@@ -9,7 +9,7 @@ import { until } from '../harness/wait.ts'
 import { workerScript } from './fixtures/worker-script.ts'
 
 export const SESSION = 's-01J0000000000000000000000A'
-export const OTHER_SESSION = 's-01J0000000000000000000000B'
+const OTHER_SESSION = 's-01J0000000000000000000000B'
 const never = new AbortController().signal
 
 export interface Report {

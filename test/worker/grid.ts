@@ -76,7 +76,7 @@ function gridLines(core: Core, grid: Grid, historyRows: number): string[] {
 }
 
 /** The terminal as a flat list of facts; two lists differ exactly where the terminals do. */
-export function facts(it: Reference, historyRows = 1_000): string[] {
+function facts(it: Reference, historyRows = 1_000): string[] {
   const { core } = it.emulator
   const { normal, alt, active } = core._bufferService.buffers
   const { cursorBlink, cursorStyle, synchronizedOutput: _, ...dec } = core.coreService.decPrivateModes

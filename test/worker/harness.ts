@@ -15,7 +15,7 @@ import {
 } from '../../protocol/worker/messages.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-export const DEADLINE_MS = 20_000
+const DEADLINE_MS = 20_000
 
 /** The program as it is shipped; the run's global set-up built it. */
 export const WORKER_PROGRAM = join(ROOT, 'dist/pohunek-sessiond.cjs')
@@ -37,7 +37,7 @@ export async function until<T>(
   }
 }
 
-export class WireError extends Error {
+class WireError extends Error {
   readonly code: string
   constructor(error: WorkerError) {
     super(`${error.code}: ${error.message}`)

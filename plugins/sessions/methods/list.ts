@@ -50,7 +50,7 @@ export function page(all: readonly SessionInfo[], limit = all.length, after = ''
 }
 
 /** Pure. */
-export function matches(info: SessionInfo, filter: SessionListFilter): boolean {
+function matches(info: SessionInfo, filter: SessionListFilter): boolean {
   switch (filter.key) {
     case 'state':
       return info.state === filter.value

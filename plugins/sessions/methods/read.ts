@@ -30,7 +30,7 @@ export const read =
   }
 
 /** Pure. The newest rows whose text fits one response line. */
-export function newestFitting(rows: readonly string[], maxBytes = MAX_RESULT_BYTES - OTHER_KEYS_BYTES): string[] {
+function newestFitting(rows: readonly string[], maxBytes = MAX_RESULT_BYTES - OTHER_KEYS_BYTES): string[] {
   let bytes = 0
   let from = rows.length
   while (from > 0) {
