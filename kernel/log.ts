@@ -1,8 +1,6 @@
 /** JSON logs (pino) with the size rules of the contract. No prompt, terminal byte, environment value or secret. */
 import { pino, stdTimeFunctions, type Logger } from 'pino'
 import { RotatingFile } from '../platform/rotating-file.ts'
-import type { ProcessIdentity, Processes } from '../platform/processes.ts'
-import { fileMutex } from '../platform/file-mutex.ts'
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'> & { child(bindings: Record<string, unknown>): Log }
 
@@ -18,18 +16,12 @@ export interface LogOptions {
   level: 'debug' | 'info' | 'warn' | 'error'
   /** Program name in each event, e.g. `pohunekd`. */
   name: string
-  /**
-   * Set when several processes write this family (worker generations of one session): each event then takes
-   * `<file>.lock`. `self` is this process.
-   */
-  shared?: { processes: Pick<Processes, 'isRunning' | 'bootId'>; self: ProcessIdentity }
 }
 
 export interface OpenLog extends Disposable {
   readonly log: Log
   /** Events lost to a full disk or a refused rotation. */
   readonly lost: number
-  close(): void
 }
 
 /**
@@ -39,36 +31,25 @@ export interface OpenLog extends Disposable {
  */
 export function openLog(options: LogOptions): OpenLog {
   const file = new RotatingFile(options)
-  const exclusive = options.shared === undefined ? undefined : fileMutex(`${options.file}.lock`, options.shared)
-  const put = (line: string): void => {
-    if (!file.write(line) && Buffer.byteLength(line) > options.maxFileBytes) {
-      file.write(oversizeWarning(options.name, Buffer.byteLength(line)))
-    }
-  }
   let open = true
   const write = (line: string): void => {
-    if (!open) return
-    if (exclusive === undefined) return put(line)
-    exclusive(() => {
-      file.refresh()
-      put(line)
-    })
+    if (open && !file.write(line) && Buffer.byteLength(line) > options.maxFileBytes) {
+      file.write(oversizeWarning(options.name, Buffer.byteLength(line)))
+    }
   }
   const logger = pino(
     { name: options.name, level: options.level, base: { pid: process.pid }, timestamp: stdTimeFunctions.isoTime },
     { write },
   )
-  const close = (): void => {
-    if (open) file[Symbol.dispose]()
-    open = false
-  }
   return {
     log: logger,
     get lost() {
       return file.lost
     },
-    close,
-    [Symbol.dispose]: close,
+    [Symbol.dispose]() {
+      open = false
+      file[Symbol.dispose]()
+    },
   }
 }
 

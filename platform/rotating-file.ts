@@ -33,7 +33,6 @@ export interface FamilyLimits {
 export class RotatingFile implements Disposable {
   readonly #limits: FamilyLimits
   #fd: number
-  #inode: number
   #size: number
   /** Lines that could not be written (full disk, refused rotation) since the start. */
   lost = 0
@@ -44,7 +43,6 @@ export class RotatingFile implements Disposable {
     pruneFamily(limits)
     const opened = openForAppend(limits.file)
     this.#fd = opened.fd
-    this.#inode = opened.inode
     this.#size = opened.size
   }
 
@@ -62,13 +60,6 @@ export class RotatingFile implements Disposable {
       if (done > 0) attemptTruncate(this.#fd, this.#size)
       return this.#lose()
     }
-  }
-
-  /** After another process may have rotated or written: looks at what the name means now. For shared families only. */
-  refresh(): void {
-    const now = lstatOrUndefined(this.#limits.file)
-    if (now !== undefined && now.ino === this.#inode) this.#size = now.size
-    else this.#reopen()
   }
 
   [Symbol.dispose](): void {
@@ -100,22 +91,21 @@ export class RotatingFile implements Disposable {
     const opened = openForAppend(this.#limits.file)
     closeSync(this.#fd)
     this.#fd = opened.fd
-    this.#inode = opened.inode
     this.#size = opened.size
   }
 }
 
 /** Opens for appending and ends a fragment without newline, so that the next line stands alone (3). */
-function openForAppend(file: string): { fd: number; inode: number; size: number } {
+function openForAppend(file: string): { fd: number; size: number } {
   const fd = openPrivate(file, O_RDWR | O_APPEND | O_CREAT)
   try {
-    const { size, ino } = fstatSync(fd)
+    const { size } = fstatSync(fd)
     const last = Buffer.alloc(1)
     if (size > 0 && readSync(fd, last, 0, 1, size - 1) === 1 && last[0] !== NEWLINE) {
       writeSync(fd, '\n')
-      return { fd, inode: ino, size: size + 1 }
+      return { fd, size: size + 1 }
     }
-    return { fd, inode: ino, size }
+    return { fd, size }
   } catch (failure) {
     closeSync(fd)
     throw failure

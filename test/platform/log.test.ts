@@ -1,17 +1,13 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { DAEMON_LOG_LIMITS, openLog, type LogOptions, type OpenLog } from '../../kernel/log.ts'
 import { SESSION_LOG_LIMITS } from '../../protocol/worker/files.ts'
-import { processes } from '../../platform/index.ts'
-import { bundle } from './fixtures/bundle.ts'
 import { temporary } from './fixtures/temporary.ts'
 
 function open(file: string, options: Partial<LogOptions> = {}): OpenLog {
   const log = openLog({ file, maxFileBytes: 2_000, maxFiles: 3, level: 'info', name: 'pohunekd', ...options })
-  onTestFinished(() => log.close())
+  onTestFinished(() => log[Symbol.dispose]())
   return log
 }
 
@@ -127,43 +123,4 @@ test('FC-4987: a fragment at the end is ended before the first event', () => {
   const lines = readFileSync(file).toString('latin1').split('\n')
   expect(lines).toHaveLength(4)
   expect(JSON.parse(lines[2] as string)).toMatchObject({ msg: 'next' })
-})
-
-test('several processes write one family: whole lines, limits kept, a dead holder of the lock does not stop it', async () => {
-  const directory = temporary()
-  const file = join(directory, 'l.jsonl')
-  const entry = bundle(
-    `
-    import { RotatingFile } from './platform/rotating-file.ts'
-    import { fileMutex } from './platform/file-mutex.ts'
-    import { processes } from './platform/index.ts'
-    const [, , file, name] = process.argv
-    const log = new RotatingFile({ file, maxFileBytes: 20000, maxFiles: 4 })
-    const exclusive = fileMutex(file + '.lock', { processes, self: processes.identify(process.pid) })
-    for (let n = 0; n < 300; n++) exclusive(() => { log.refresh(); log.write(JSON.stringify({ name, n, pad: 'x'.repeat(60) }) + '\\n') })`,
-    join(directory, 'entry.mjs'),
-  )
-  writeFileSync(`${file}.lock`, '999999 5')
-  const writers = ['a', 'b', 'c'].map((name) => spawn(process.execPath, [entry, file, name], { stdio: 'inherit' }))
-  for (const writer of writers) onTestFinished(() => void writer.kill('SIGKILL'))
-  const codes = await Promise.all(writers.map(async (it) => ((await once(it, 'exit')) as [number])[0]))
-  expect(codes).toEqual([0, 0, 0])
-  const family = readdirSync(directory).filter((name) => name.startsWith('l.jsonl'))
-  expect(family.sort()).toEqual(['l.jsonl', 'l.jsonl.1', 'l.jsonl.2', 'l.jsonl.3'])
-  const all = family.flatMap((name) => events(join(directory, name)))
-  for (const name of family) expect(statSync(join(directory, name)).size).toBeLessThanOrEqual(20_000)
-  // 80 KB of about 81 KB fit: nearly everything is there, each line whole and once.
-  expect(all.length).toBeGreaterThan(650)
-  expect(new Set(all.map(({ name, n }) => `${String(name)}${String(n)}`)).size).toBe(all.length)
-})
-
-test('a shared log takes its lock for each event and gives it back', () => {
-  const directory = temporary()
-  const file = join(directory, 'l.jsonl')
-  const self = processes.identify(process.pid)
-  if (self === undefined) throw new Error('this process is not in /proc')
-  const [first, second] = [open(file, { shared: { processes, self } }), open(file, { shared: { processes, self } })]
-  for (let n = 0; n < 60; n++) (n % 2 === 0 ? first : second).log.info({ n }, 'event')
-  expect(events(file).at(-1)).toMatchObject({ n: 59 })
-  expect(readdirSync(directory).sort()).toEqual(['l.jsonl', 'l.jsonl.1', 'l.jsonl.2'])
 })

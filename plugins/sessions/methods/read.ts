@@ -30,12 +30,12 @@ export const read =
   }
 
 /** Pure. The newest rows whose text fits one response line. */
-function newestFitting(rows: readonly string[], maxBytes = MAX_RESULT_BYTES - OTHER_KEYS_BYTES): string[] {
+function newestFitting(rows: readonly string[]): string[] {
   let bytes = 0
   let from = rows.length
   while (from > 0) {
     bytes += utf8Bytes(JSON.stringify(rows[from - 1]))
-    if (bytes > maxBytes) break
+    if (bytes > MAX_RESULT_BYTES - OTHER_KEYS_BYTES) break
     from--
   }
   return rows.slice(from)
