@@ -9,15 +9,14 @@ import { downgradeResult, upgradeParams, V3 } from '../protocol/window/v3.ts'
 import type { RequestCall } from './call.ts'
 import type { Clock } from './clock.ts'
 import { exhaustionIn } from './exhaustion.ts'
-import { TapFailure } from './hooks.ts'
+import { faultOf } from './hooks.ts'
 import { asIncident } from './incident.ts'
 import { parseParams, problemIn } from './params.ts'
 import type { Log } from './log.ts'
 import type { AdmitRequest, ErasedSetup } from './plugin.ts'
 
-export interface BoundMethod {
+interface BoundMethod {
   readonly name: string
-  readonly plugin: string
   readonly spec: Method
   readonly handler: ErasedSetup['methods'][string]
 }
@@ -48,7 +47,7 @@ export class Dispatcher {
     for (const [name, spec] of Object.entries(contract.methods)) {
       const handler = handlers[name]
       if (handler === undefined) throw new Error(`plugin ${contract.name} has no handler for ${name}`)
-      this.#methods.set(name, { name, plugin: contract.name, spec, handler })
+      this.#methods.set(name, { name, spec, handler })
     }
   }
 
@@ -101,7 +100,7 @@ export class Dispatcher {
     const { log, checked } = this.#options
     const exhausted = exhaustionIn(failure) // any method may need a descriptor
     if (exhausted !== undefined) return exhausted
-    const cause = failure instanceof TapFailure && failure.cause instanceof Fault ? failure.cause : failure
+    const cause = faultOf(failure)
     if (cause instanceof Fault && !(checked && this.#isUnlisted(cause, method))) return cause
     if (!(cause instanceof Fault) && call.givenUp !== undefined) return call.givenUp
     const unlisted = cause instanceof Fault ? { unlisted: cause.code } : {}

@@ -26,6 +26,9 @@ const pathFaults = catalogue({
   },
 })
 
+/** Name of the record log of sessions and of what other plugins keep with them, in <data> (contract/environment.md §3). */
+export const METADATA_LOG = 'metadata.jsonl'
+
 /** Same length as every session id we make: `s-` and a ULID. */
 const SAMPLE_SESSION_ID = `s-${'0'.repeat(26)}`
 /** Sockets are bound under `.s` and 16 hex digits, then renamed; this name is longer than control.sock. */
@@ -40,7 +43,7 @@ export function resolvePaths(env: Readonly<Record<string, string | undefined>>, 
   const roots = resolveRoots(env, facts)
   const { runtime, data, state, cache } = roots
   const limit = socketPathLimit(facts.platform)
-  const storeKey = createHash('sha256').update(join(data, 'metadata.jsonl')).digest('hex').slice(0, 16)
+  const storeKey = createHash('sha256').update(join(data, METADATA_LOG)).digest('hex').slice(0, 16)
   const paths: Paths = {
     ...roots,
     logs: join(state, 'logs'),

@@ -14,14 +14,14 @@ import { loadConfig } from '../kernel/config.ts'
 import { openEventLog } from '../kernel/event-log.ts'
 import { DAEMON_LOG_LIMITS, openLog } from '../kernel/log.ts'
 import { lockRoots } from '../kernel/locks.ts'
-import { resolvePaths } from '../kernel/paths.ts'
+import { METADATA_LOG, resolvePaths } from '../kernel/paths.ts'
 import { privateDir } from '../kernel/secure-files.ts'
 import { openTables, type StoreOptions } from '../kernel/store/record-log.ts'
 import { lockFile } from '../platform/index.ts'
 
-// Schema of <data>/metadata.jsonl (contract/environment.md §3). No release of ours wrote an older one.
+/** Schema of the metadata log (contract/environment.md §3). No release of ours wrote an older one. */
 export const STORE_SCHEMA: Pick<StoreOptions, 'schema' | 'migrations'> = { schema: { current: 9 }, migrations: {} }
-// Never TMPDIR: it is the caller's, and the directory must be the same one for every program of this user.
+/** Never TMPDIR: it is the caller's, and the directory must be the same one for every program of this user. */
 export const SYSTEM_TMP = '/tmp'
 
 export interface ServeOptions {
@@ -61,7 +61,7 @@ export async function serve({
   const config = loadConfig(paths)
   const log = startLog(paths, config, scope)
   logging?.(log)
-  const tables = openTables({ file: join(paths.data, 'metadata.jsonl'), ...store, clock: systemClock, log })
+  const tables = openTables({ file: join(paths.data, METADATA_LOG), ...store, clock: systemClock, log })
   scope.defer('record store', () => tables.close())
   log.info(
     { version, node: process.version, runtime: paths.runtime, runtimeIsFallback: paths.runtimeIsFallback },

@@ -7,7 +7,7 @@ import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { loadConfig } from '../kernel/config.ts'
 import { startOrder, without as leaveOut } from '../kernel/order.ts'
-import { resolvePaths, type Paths } from '../kernel/paths.ts'
+import { METADATA_LOG, resolvePaths, type Paths } from '../kernel/paths.ts'
 import { readPrivate } from '../kernel/secure-files.ts'
 import { dryRun, tableOf, type DryRun } from '../kernel/store/dry-run.ts'
 import type { StoreOptions } from '../kernel/store/record-log.ts'
@@ -108,7 +108,7 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
   for (const path of [paths.runtime, paths.data, paths.state, paths.logs]) checkIfPresent(path)
   const config = loadConfig(paths)
   const plugins = startOrder(leaveOut(options.plugins, [...new Set([...config.without, ...options.without])]))
-  const file = join(paths.data, 'metadata.jsonl')
+  const file = join(paths.data, METADATA_LOG)
   const store = lookAt({ file, ...options.store })
   const others = plugins.flatMap((it) => it.stores?.(paths) ?? []).map(lookAt)
   const table = tableOf(store.state === 'refused' ? [] : store.changes, sessionTable)

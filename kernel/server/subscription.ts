@@ -1,13 +1,12 @@
 import type { Socket } from 'node:net'
 import { encodeEvent } from '../../protocol/envelope.ts'
 import { SUBSCRIBER_QUEUE_BYTES } from '../../protocol/limits.ts'
-import { PROTOCOL_VERSION } from '../../protocol/version.ts'
 import { downgradeEvent, V3 } from '../../protocol/window/v3.ts'
 import type { EventBus, WireEvent } from '../events.ts'
 import type { Log } from '../log.ts'
 
-/** Ours, protocol 4: how many events this subscriber lost since the last one it was sent. Not an event of any plugin. */
-export const GAP_EVENT = 'subscription_gap'
+/** Ours: how many events this subscriber lost since the last one it was sent. Not an event of any plugin. */
+export const GAP_EVENT = { name: 'subscription_gap', since: 4 } as const
 
 export interface SubscriptionOptions {
   readonly socket: Socket
@@ -32,7 +31,7 @@ export function feed({
   let dropped = 0
   const reportGap = (): void => {
     if (dropped === 0) return
-    if (version >= PROTOCOL_VERSION) socket.write(encodeEvent(version, GAP_EVENT, { dropped }))
+    if (version >= GAP_EVENT.since) socket.write(encodeEvent(version, GAP_EVENT.name, { dropped }))
     dropped = 0
   }
   const taken = events.subscribe((event) => {

@@ -10,15 +10,14 @@ import { open, rename, type FileHandle } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { platformFaults } from '../../platform/faults.ts'
 import { crashPoint } from '../crash-points.ts'
+import { METADATA_LOG } from '../paths.ts'
 import { checkOwnFile, removeFile, syncDirectory } from '../secure-files.ts'
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_RDWR, O_TRUNC } = constants
 
-/** Crash points are counted in the log of sessions: other plugins write logs of their own whenever they like. */
-const COUNTED = 'metadata.jsonl'
-
 export class LogFile {
   readonly path: string
+  /** Crash points are counted in the log of sessions: other plugins write logs of their own whenever they like. */
   readonly #counts: boolean
   #handle: FileHandle
   #length: number
@@ -29,7 +28,7 @@ export class LogFile {
 
   private constructor(path: string, handle: FileHandle, length: number) {
     this.path = path
-    this.#counts = basename(path) === COUNTED
+    this.#counts = basename(path) === METADATA_LOG
     this.#handle = handle
     this.#length = length
   }

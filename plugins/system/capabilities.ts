@@ -1,5 +1,6 @@
 /** The surface of this daemon as data, read from the contracts of its plugins. Pure. */
 import type { Surface } from '../../kernel/plugin.ts'
+import { GAP_EVENT } from '../../kernel/server/subscription.ts'
 import { coreFaults } from '../../protocol/fault.ts'
 import { MIN_PROTOCOL_VERSION, SUPPORTED_VERSIONS } from '../../protocol/version.ts'
 import type { Capabilities } from './contract.ts'
@@ -18,12 +19,9 @@ const SUBSCRIBE: Capabilities['methods'][number] = {
   origin_guarded: false,
   since: MIN_PROTOCOL_VERSION,
 }
-const GAP: Capabilities['events'][number] = {
-  name: 'subscription_gap',
-  plugin: 'kernel',
-  since: SUPPORTED_VERSIONS.maximum,
-}
+const GAP: Capabilities['events'][number] = { ...GAP_EVENT, plugin: 'kernel' }
 
+/** What the contracts of the plugins say, and what the kernel serves by itself. */
 export function capabilities({ plugins, streams }: Surface, facts: DaemonFacts): Capabilities {
   const methods = plugins.flatMap(({ name: plugin, contract }) =>
     Object.entries(contract.methods).map(([name, spec]) => ({

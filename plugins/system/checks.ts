@@ -1,6 +1,7 @@
 /** What every daemon needs, as checks of daemon.doctor. Plugins add their own beside these. */
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { METADATA_LOG } from '../../kernel/paths.ts'
 import type { Diagnostics, Finding, Kernel } from '../../kernel/plugin.ts'
 
 type Check = Parameters<Diagnostics['add']>[0]
@@ -39,7 +40,7 @@ function store(quarantined: readonly unknown[]): Finding {
   if (quarantined.length === 0) return { status: 'ok', detail: 'every stored record was read' }
   return {
     status: 'warn',
-    detail: `${quarantined.length} stored lines could not be read and were set aside; see the daemon log and metadata.jsonl.quarantine`,
+    detail: `${quarantined.length} stored lines could not be read and were set aside; see the daemon log and ${METADATA_LOG}.quarantine`,
   }
 }
 
