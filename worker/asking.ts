@@ -141,7 +141,6 @@ export class Asking {
         requestMode(params: { params: number[] }, ansi: boolean): void
       }
       inner.requestMode({ params: [mode] }, prefix === '')
-
       state = /;(\d)\$y$/.exec(this.#captured)?.[1] ?? '0'
       this.#captured = ''
     }

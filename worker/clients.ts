@@ -62,7 +62,7 @@ export class Clients {
     return this.#all.length
   }
 
-  /** Takes the connection over. `rest`: bytes that came behind the opening line or frame. */
+  /** Takes the connection over and starts its stream; it is the newest from now on. */
   add(socket: Socket, options: StreamOptions): Client {
     const client = new Client(socket, options, this.#host, (reason, error) => this.#left(client, reason, error))
     this.#all.push(client)

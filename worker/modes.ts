@@ -10,28 +10,8 @@ const REMEMBERED = new Set([5, 12, 1005, 1007, 1015, 1034, 1035, 1036, 1039, 202
 const MAX_KEYBOARD_DEPTH = 16
 const MAX_COLOR_BYTES = 64
 const MAX_PROGRESS_CHARS = 34
-const CHARSET_FINALS = [
-  '0',
-  'A',
-  'B',
-  '4',
-  'C',
-  '5',
-  'R',
-  'Q',
-  'K',
-  'Y',
-  'E',
-  '6',
-  'Z',
-  'H',
-  '7',
-  '=',
-  '1',
-  '2',
-  '<',
-  '>',
-]
+/** Final bytes of the character sets a program may designate (DEC and national replacement sets). */
+const CHARSET_FINALS = [...'0AB4C5RQKYE6ZH7=12<>']
 const DESIGNATORS = ['(', ')', '*', '+'] as const
 
 /** Kitty keyboard flags of one screen: what is in force and what is below it. */
@@ -205,7 +185,6 @@ function emptyStack(): KeyboardStack {
 export function directoryOf(data: string): string | undefined {
   try {
     const path = data.startsWith('/') ? data : decodeURIComponent(/^file:\/\/[^/]*(\/.*)$/.exec(data)?.[1] ?? '')
-
     return path.startsWith('/') && path.length <= 4096 && !/[\x00-\x1f\x7f]/.test(path) ? path : undefined
   } catch {
     return undefined // a broken percent escape is no report

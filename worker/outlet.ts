@@ -48,7 +48,8 @@ export class Outlet {
   #resyncing = false
   #lastWrite = 0
   #timer: Disposable | undefined
-  #hold: { timer: Disposable } | undefined
+  /** Ends the hold this client asked for. */
+  #hold: Disposable | undefined
   #holdFrom = 0
   #deadTimer: Disposable | undefined
   #whenSent: { offset: number; run: () => void } | undefined
@@ -61,9 +62,6 @@ export class Outlet {
 
   get upToDate(): boolean {
     return this.#started && !this.#lagging && !this.#stopped
-  }
-  get sent(): number {
-    return this.#sent
   }
   /** Lowest ring offset whose bytes must not be overwritten now (1). */
   get pinnedFrom(): number {
@@ -157,12 +155,10 @@ export class Outlet {
     if (pending > bound) return this.#lag()
     if (this.#lagging || pending < bound / 4 || this.#hold !== undefined || clock.monotonic() < this.#holdFrom) return
     this.#host.hold(true) // 4
-    this.#hold = {
-      timer: clock.after(HOLD_MS, () => {
-        this.#holdFrom = clock.monotonic() + HOLD_REST_MS
-        this.#release()
-      }),
-    }
+    this.#hold = clock.after(HOLD_MS, () => {
+      this.#holdFrom = clock.monotonic() + HOLD_REST_MS
+      this.#release()
+    })
   }
 
   #caughtUp(): void {
@@ -179,7 +175,7 @@ export class Outlet {
     const hold = this.#hold
     if (hold === undefined) return
     this.#hold = undefined
-    hold.timer[Symbol.dispose]()
+    hold[Symbol.dispose]()
     this.#host.hold(false)
   }
 

@@ -7,10 +7,8 @@
  *  3. Modes that change how painting works (margins, origin, insert, no autowrap) are set after the painting.
  */
 import type { StickyModes, KeyboardStack } from './modes.ts'
-import { isEmpty, type Attributes, type Core, type Grid, type Line } from './xterm.ts'
+import { CODEPOINT, COMBINED, isEmpty, type Attributes, type Core, type Grid, type Line } from './xterm.ts'
 
-const COMBINED = 0x200000
-const CODEPOINT = 0x1fffff
 const EXTENDED = 0x10000000
 const UNDERLINE_COLOR = 0x3ffffff
 /** What the emulator stores after "default underline colour" (SGR 59). */

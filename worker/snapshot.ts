@@ -1,10 +1,8 @@
 /** The visible screen as data for a screen read. Pure over the emulator's state. */
 import type { TerminalSnapshot } from '../protocol/worker/messages.ts'
 import type { StickyModes } from './modes.ts'
-import { isEmpty, type Core, type Line } from './xterm.ts'
+import { CODEPOINT, COMBINED, isEmpty, type Core, type Line } from './xterm.ts'
 
-const COMBINED = 0x200000
-const CODEPOINT = 0x1fffff
 const ONE_WIDE = 1 << 22
 const SPACE = 0x20
 /** In the third word of a cell. */

@@ -24,7 +24,7 @@ import type {
   WorkerPhase,
   WritePlan,
 } from '../protocol/worker/messages.ts'
-import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
+import { INPUT_STALL_SINCE, WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
 import { Admission } from './admission.ts'
 import type { WorkerArguments } from './argv.ts'
 import { childEnvironment, markerEntries } from './child-env.ts'
@@ -85,7 +85,8 @@ export class Worker {
   readonly #socket: ControlSocket
   readonly #admission = new Admission()
   #resizeSequences = new Map<string, number>()
-  readonly #rests = new Map<string, { timer?: Disposable; due: boolean }>()
+  /** Events that were told a moment ago, by name; `due` when there is something new to tell. */
+  readonly #rests = new Map<string, { due: boolean }>()
   #leaving = false
   #emulator: Emulator | undefined
 
@@ -355,7 +356,7 @@ export class Worker {
 
   openReading(request: RequestOf<'read_output'>): { token: string; expires_at_ms: number } {
     if (request.max_bytes < 1 || request.wait_ms < 0)
-      throw new WorkerFailure('invalid_request', 'max_bytes and wait_ms must not be negative')
+      throw new WorkerFailure('invalid_request', 'max_bytes must be positive and wait_ms not negative')
     return this.#grant({
       mode: 'observation',
       streamId: request.stream_id,
@@ -377,8 +378,8 @@ export class Worker {
       throw new WorkerFailure('invalid_state', 'the program has ended')
     if (plan.fragments.some((it) => !/^[A-Za-z0-9+/]*={0,2}$/.test(it.bytes)))
       throw new WorkerFailure('invalid_request', 'fragment bytes are not base64')
-    // Version 6 has no stall bound: its writes wait as long as the program does not read.
-    return session.input.plan(plan, this.version >= 7 ? this.#initialize?.input_stall_ms : undefined)
+    // Before it had the bound, a write waited as long as the program did not read.
+    return session.input.plan(plan, this.version >= INPUT_STALL_SINCE ? this.#initialize?.input_stall_ms : undefined)
   }
 
   /** The size in force afterwards. Stale sequences of one source change nothing. */
@@ -477,7 +478,7 @@ export class Worker {
     if (rest !== undefined) return void (rest.due = true)
     if (this.leases.current === undefined) return
     run()
-    const state: { due: boolean } = { due: false }
+    const state = { due: false }
     this.#rests.set(name, state)
     this.#options.clock.after(EVENT_REST_MS, () => {
       this.#rests.delete(name)

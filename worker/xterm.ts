@@ -100,6 +100,10 @@ export interface Emulator {
   dispose(): void
 }
 
+/** In the first word of a cell: its text is in `_combined`; else the code point. */
+export const COMBINED = 0x200000
+export const CODEPOINT = 0x1fffff
+
 /** A cell nothing was printed into (or that was erased). The second half of a wide glyph has width 0 and is not empty. */
 export const isEmpty = (content: number): boolean => content === 0x400000
 

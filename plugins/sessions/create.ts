@@ -8,7 +8,12 @@ import { crashPoint } from '../../kernel/crash-points.ts'
 import { faultOf } from '../../kernel/hooks.ts'
 import { privateDir } from '../../kernel/secure-files.ts'
 import { coreFaults, Fault, messageOf } from '../../protocol/fault.ts'
-import { HOOK_PROTOCOL_VERSION, type Initialize, type ResponseOf } from '../../protocol/worker/messages.ts'
+import {
+  HOOK_PROTOCOL_VERSION,
+  INPUT_STALL_SINCE,
+  type Initialize,
+  type ResponseOf,
+} from '../../protocol/worker/messages.ts'
 import { MAX_ARGUMENT_BYTES, WORKER_INITIALIZE_MS, WRITE_DEDUP_ENTRIES } from '../../protocol/limits.ts'
 import { PROTOCOL_VERSION } from '../../protocol/version.ts'
 import { utf8Bytes } from '../../protocol/scalars.ts'
@@ -268,7 +273,7 @@ async function initialize(
     stop_policy: { grace_ms: workers.stopGraceMs },
     hook_protocol_version: HOOK_PROTOCOL_VERSION,
     public_protocol_version: PROTOCOL_VERSION,
-    ...(spare.link.version >= 7 ? { input_stall_ms: input.writeStallTimeoutMs } : {}),
+    ...(spare.link.version >= INPUT_STALL_SINCE ? { input_stall_ms: input.writeStallTimeoutMs } : {}),
   }
   try {
     return await spare.link.request(

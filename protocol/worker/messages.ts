@@ -8,6 +8,8 @@ import * as v from 'valibot'
 import { U16, U32, Int, nonEmpty } from '../scalars.ts'
 
 export const WORKER_PROTOCOL = { minimum: 6, maximum: 7 } as const
+/** First private version that bounds how long a write waits for a program that does not read. */
+export const INPUT_STALL_SINCE = 7
 /** Version of the hook messages on the worker socket; told to children as POHUNEK_WORKER_HOOK_PROTOCOL_VERSION. */
 export const HOOK_PROTOCOL_VERSION = 1
 
@@ -60,7 +62,7 @@ export const Initialize = v.object({
   hook_protocol_version: U32,
   public_protocol_version: U32,
   hook_schema: v.optional(v.string()),
-  /** Private version 7 and later; absent means unbounded writes. */
+  /** From INPUT_STALL_SINCE on; absent means unbounded writes. */
   input_stall_ms: v.optional(Int),
 })
 export type Initialize = v.InferOutput<typeof Initialize>
