@@ -124,13 +124,9 @@ function identityProblem(session: Session, snapshot: InspectSnapshot): string | 
 function fromJournal(session: Session, journals: Journals): Finding {
   if ('unreadable' in journals) return { found: 'gone' }
   const own = journals.find((it) => it.workerId === session.record.worker.worker_id)
-  if (own?.exit === undefined || !isRecorded(session, own)) return { found: 'gone' }
+  if (own?.exit === undefined || !isOfRecord(session.record.worker, own)) return { found: 'gone' }
   return own.phase === 'terminal' ? { found: 'journal', journal: own } : { found: 'gone', exit: own.exit }
 }
-
-/** Pure. Whether a journal is the one of the recorded worker and its runtime. */
-export const isRecorded = (session: Session, journal: WorkerJournal): boolean =>
-  isOfRecord(session.record.worker, journal)
 
 /** The recorded worker process, undefined when its identity belongs to an earlier boot. */
 export function recordedProcess(host: Host, session: Session): ProcessIdentity | undefined {

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import * as v from 'valibot'
 import type { VersionRange } from '../../protocol/version.ts'
 import { readPrivate } from '../../kernel/secure-files.ts'
-import type { ProcessIdentity } from '../../platform/processes.ts'
+import type { ProcessIdentity, Processes } from '../../platform/processes.ts'
 import { JOURNAL_PHASES, READABLE_JOURNAL_SCHEMAS } from '../../protocol/worker/files.ts'
 import type { ChildExit } from '../../protocol/worker/messages.ts'
 import type { SessionRecord } from './record.ts'
@@ -143,6 +143,15 @@ function toExit(outcome: NonNullable<v.InferOutput<typeof Journal>['outcome']>):
 export const ofBoot = (journal: WorkerJournal, bootId: string): boolean =>
   journal.bootId === undefined || journal.bootId === bootId
 
+/** Those of `journals` whose worker still runs: exactly that process, of this boot. */
+export const withRunningWorker = (
+  journals: readonly WorkerJournal[],
+  processes: Pick<Processes, 'bootId' | 'isRunning'>,
+): WorkerJournal[] => {
+  const bootId = processes.bootId()
+  return journals.filter((it) => ofBoot(it, bootId) && processes.isRunning(it.worker))
+}
+
 const MARKING_SINCE = [0, 33, 1]
 
 /**
@@ -176,13 +185,13 @@ export type JournalProblem =
   | { found: 'incompatible'; reason: 'worker_protocol_incompatible' | 'worker_marker_legacy'; problem: string }
 
 /**
- * What journals say against a worker that lives, by the processes of boot `bootId`. Damaged journals say nothing; one of
- * a release whose journals are not read says that its worker is not to be managed.
+ * What journals and the processes that run say against a worker that lives. Damaged journals say nothing; one of a release
+ * whose journals are not read says that its worker is not to be managed.
  */
 export function journalProblem(
   worker: SessionRecord['worker'],
   journals: Journals,
-  processes: { bootId: () => string; isRunning: (process: ProcessIdentity) => boolean },
+  processes: Pick<Processes, 'bootId' | 'isRunning'>,
 ): JournalProblem | undefined {
   if ('unreadable' in journals) {
     if (journals.foreign?.workerId !== worker.worker_id) return undefined
@@ -196,9 +205,9 @@ export function journalProblem(
       problem: 'the journal of the recorded worker names another generation, process or runtime',
     }
   }
-  const bootId = processes.bootId()
-  const rival = journals.find(
-    (it) => it !== own && it.generation === worker.generation && ofBoot(it, bootId) && processes.isRunning(it.worker),
+  const [rival] = withRunningWorker(
+    journals.filter((it) => it !== own && it.generation === worker.generation),
+    processes,
   )
   if (rival !== undefined) {
     return {

@@ -11,7 +11,7 @@ import { faultOf } from '../../kernel/hooks.ts'
 import { recordedProcess } from './examine.ts'
 import { faults } from './faults.ts'
 import { jobOf, type Host } from './host.ts'
-import { ofBoot, readJournals } from './journal.ts'
+import { readJournals, withRunningWorker } from './journal.ts'
 import { isOver } from './machine.ts'
 import { purgeFiles } from './purge.ts'
 import { forgetRetained, letGo } from './runtime.ts'
@@ -174,9 +174,7 @@ async function proveWorkersGone(host: Host, session: Session): Promise<void> {
     const problem = `its journal cannot be read (${journals.unreadable}); move the file away once no process of the session runs`
     throw faults.runtime_supervision_ambiguous({ id, problem })
   }
-  const bootId = host.processes.bootId()
-  const running = (): typeof journals =>
-    journals.filter((it) => ofBoot(it, bootId) && host.processes.isRunning(it.worker))
+  const running = (): typeof journals => withRunningWorker(journals, host.processes)
   if (running().some((it) => it.generation !== session.record.worker.generation))
     throw faults.runtime_identity_mismatch({ id, problem: 'a worker journaled under another generation still runs' })
   // A worker that was told to go may still be on its way out.

@@ -3,10 +3,10 @@ import { ulid } from 'ulid'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { Fault, messageOf } from '../../protocol/fault.ts'
 import { WORKER_EXIT_TIMEOUT_MS } from '../../protocol/limits.ts'
-import { examine, isRecorded, isSame, recordedProcess } from './examine.ts'
+import { examine, isSame, recordedProcess } from './examine.ts'
 import { faults } from './faults.ts'
 import { jobOf, type Host } from './host.ts'
-import { readJournals } from './journal.ts'
+import { isOfRecord, readJournals } from './journal.ts'
 import { isOver } from './machine.ts'
 import { programEnded } from './runtime.ts'
 import type { Session } from './session.ts'
@@ -102,7 +102,7 @@ export async function proveRecorded(host: Host, session: Session): Promise<void>
   const journals = readJournals(host.kernel.paths.journals(id), id)
   if ('unreadable' in journals)
     throw faults.runtime_supervision_ambiguous({ id, problem: `its journal cannot be read (${journals.unreadable})` })
-  if (!journals.some((it) => isRecorded(session, it))) {
+  if (!journals.some((it) => isOfRecord(session.record.worker, it))) {
     throw faults.runtime_identity_mismatch({ id, problem: 'no journal names the recorded worker' })
   }
   const job = await host.supervisor.inspect(jobOf(session)).catch((failure: unknown) => {

@@ -10,7 +10,7 @@ import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
 import { sessionOfLog } from '../../protocol/worker/files.ts'
 import { isSame } from './examine.ts'
 import type { Host } from './host.ts'
-import { ofBoot, readJournals, type WorkerJournal } from './journal.ts'
+import { readJournals, withRunningWorker, type WorkerJournal } from './journal.ts'
 import { namesIn, purgeFiles } from './purge.ts'
 
 /** A spare of the daemon before this one ends when its connection closes; it needs a moment. */
@@ -69,10 +69,7 @@ const isIdle = ({ phase }: WorkerJournal): boolean => phase === 'bootstrap' || p
 function workersGone(host: Host, job: WorkerJob): boolean {
   const journals = readJournals(host.kernel.paths.journals(job.sessionId), job.sessionId)
   if ('unreadable' in journals) return false
-  const bootId = host.processes.bootId()
-  return !journals.some(
-    (it) => it.generation === job.generation && ofBoot(it, bootId) && host.processes.isRunning(it.worker),
-  )
+  return !withRunningWorker(journals, host.processes).some((it) => it.generation === job.generation)
 }
 
 /** A record that could not be read may be of any session: while there is one, no file is without an owner. */
@@ -96,12 +93,11 @@ export async function purgeUnrecorded(host: Host, withJob: ReadonlySet<string>):
     return
   }
   const ids = new Set(names.map((it) => sessionOfLog(it) ?? it).filter((it) => SESSION_ID.test(it)))
-  const bootId = host.processes.bootId()
   for (const id of ids) {
     if (withJob.has(id) || isKnown(host, id)) continue
     const journals = readJournals(paths.journals(id), id)
     if ('unreadable' in journals || !journals.every(isIdle)) continue
-    if (journals.some((it) => ofBoot(it, bootId) && host.processes.isRunning(it.worker))) continue
+    if (withRunningWorker(journals, host.processes).length > 0) continue
     host.log.info({ session_id: id }, 'files of a worker that ran nothing are removed')
     await purgeFiles(paths, id).catch((failure: unknown) =>
       host.log.warn({ session_id: id, problem: messageOf(failure) }, 'files without an owner stay'),

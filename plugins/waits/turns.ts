@@ -10,6 +10,7 @@ import type { SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
 import type { TurnJournal } from './journal.ts'
 import { isOver } from './wait.ts'
+import { Lookers } from './wakeups.ts'
 
 interface TurnsOptions {
   readonly sessions: SessionService
@@ -22,7 +23,7 @@ interface TurnsOptions {
 export class Turns {
   readonly #options: TurnsOptions
   readonly #started = new Map<string, number>()
-  readonly #listeners = new Map<string, Set<() => void>>()
+  readonly #lookers = new Lookers()
 
   constructor(options: TurnsOptions) {
     this.#options = options
@@ -39,9 +40,9 @@ export class Turns {
     sessions.hooks.ended.tap('waits', (it) => this.#ended(it))
     sessions.hooks.removed.tap('waits', (it) => {
       this.#started.delete(it.id)
-      this.#tell(it.id)
+      this.#lookers.tell(it.id)
     })
-    journal.listen((event) => this.#tell(event.session_id))
+    journal.listen((event) => this.#lookers.tell(event.session_id))
   }
 
   /** When a session that runs was last seen to start working, milliseconds of the wall clock. */
@@ -51,19 +52,7 @@ export class Turns {
 
   /** Calls `look` after an event of one of the sessions, or the end or removal of one. */
   listen(sessionIds: readonly string[], look: () => void): Disposable {
-    for (const id of sessionIds) {
-      const found = this.#listeners.get(id) ?? new Set()
-      this.#listeners.set(id, found.add(look))
-    }
-    return {
-      [Symbol.dispose]: () => {
-        for (const id of sessionIds) {
-          const found = this.#listeners.get(id)
-          found?.delete(look)
-          if (found?.size === 0) this.#listeners.delete(id)
-        }
-      },
-    }
+    return this.#lookers.add(sessionIds, look)
   }
 
   /**
@@ -81,9 +70,5 @@ export class Turns {
   #ended(it: SessionInfo): void {
     this.#started.delete(it.id)
     this.#options.journal.recordExit(it.id, it.runtime?.runtime_generation ?? '0')
-  }
-
-  #tell(id: string): void {
-    for (const look of [...(this.#listeners.get(id) ?? [])]) look()
   }
 }

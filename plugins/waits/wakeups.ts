@@ -1,34 +1,55 @@
-/** Who is told when something about a session may be different. Hooks cannot be un-tapped, so they are tapped once. */
+/** Who is told when something about a session may be different. */
 import type { DetectionService } from '../detection/api.ts'
 import type { SessionService } from '../sessions/api.ts'
 
+/** Functions that look again, by the sessions they look at. */
+export class Lookers {
+  readonly #bySession = new Map<string, Set<() => void>>()
+
+  /** Calls `look` at every `tell` of one of the sessions. Disposing the answer ends that. */
+  add(sessionIds: readonly string[], look: () => void): Disposable {
+    for (const id of sessionIds) {
+      const found = this.#bySession.get(id) ?? new Set()
+      this.#bySession.set(id, found.add(look))
+    }
+    return {
+      [Symbol.dispose]: () => {
+        for (const id of sessionIds) {
+          const found = this.#bySession.get(id)
+          found?.delete(look)
+          if (found?.size === 0) this.#bySession.delete(id)
+        }
+      },
+    }
+  }
+
+  tell(sessionId: string): void {
+    for (const look of [...(this.#bySession.get(sessionId) ?? [])]) look()
+  }
+}
+
+/** Wakes the calls of session.wait. Hooks cannot be un-tapped, so they are tapped once. */
 export class Wakeups {
   readonly #sessions: SessionService
-  readonly #waiting = new Map<string, Set<() => void>>()
+  readonly #lookers = new Lookers()
 
   constructor(sessions: SessionService, detection: DetectionService) {
     this.#sessions = sessions
-    sessions.hooks.changed.tap('waits', (it) => this.#wake(it.id))
-    sessions.hooks.removed.tap('waits', (it) => this.#wake(it.id))
-    detection.hooks.changed.tap('waits', (it) => this.#wake(it.sessionId))
+    sessions.hooks.changed.tap('waits', (it) => this.#lookers.tell(it.id))
+    sessions.hooks.removed.tap('waits', (it) => this.#lookers.tell(it.id))
+    detection.hooks.changed.tap('waits', (it) => this.#lookers.tell(it.sessionId))
   }
 
   /** Calls `look` after every change of the session's fields, activity, terminal or worker. Throws session_not_found. */
   on(id: string, look: () => void): Disposable {
     const watch = this.#sessions.watch(id, look)
-    const found = this.#waiting.get(id) ?? new Set()
-    this.#waiting.set(id, found.add(look))
+    const looker = this.#lookers.add([id], look)
     return {
       [Symbol.dispose]: () => {
         watch[Symbol.dispose]()
-        found.delete(look)
-        if (found.size === 0 && this.#waiting.get(id) === found) this.#waiting.delete(id)
+        looker[Symbol.dispose]()
       },
     }
-  }
-
-  #wake(id: string): void {
-    for (const look of [...(this.#waiting.get(id) ?? [])]) look()
   }
 }
 
