@@ -5,7 +5,7 @@ import { MAX_TURN_TARGETS } from '../../protocol/limits.ts'
 import { Dec, Int, SessionId, Timestamp } from '../../protocol/scalars.ts'
 import { TURN_KINDS } from '../../protocol/words.ts'
 import { AgentActivity, RuntimeIdentity, SessionInfo, SessionState } from '../sessions/types.ts'
-import { faults, waiterLimit } from './faults.ts'
+import { faults } from './faults.ts'
 
 export const TurnKind = v.picklist(TURN_KINDS)
 export type TurnKind = v.InferOutput<typeof TurnKind>
@@ -60,7 +60,7 @@ export default contract({
         output_offset: v.optional(Dec),
       }),
       effect: 'reads',
-      faults: [...Object.values(faults), waiterLimit],
+      faults: Object.values(faults),
       dedicated: () => true,
     },
     'session.wait_turn': {
@@ -80,7 +80,7 @@ export default contract({
       }),
       effect: 'reads',
       since: 4,
-      faults: [faults.session_not_found, faults.session_wait_limit_exceeded, waiterLimit],
+      faults: [faults.session_not_found, faults.session_wait_limit_exceeded, faults.session_waiter_limit_reached],
       dedicated: () => true,
     },
   },

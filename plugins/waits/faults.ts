@@ -1,31 +1,19 @@
 /** Error catalogue of waits (contract/errors.md "runtime — input, observation, waits"). */
 import { catalogue } from '../../protocol/fault.ts'
+import { sessionFaults } from '../sessions/api.ts'
 
-type Id = { id: string }
-
-export const faults = catalogue({
-  session_not_found: {
-    class: 'runtime',
-    say: (d: Id) => `no session ${JSON.stringify(d.id)}`,
-    recover: 'pohunek session list',
-  },
-  session_not_running: {
-    class: 'runtime',
-    say: (d: Id) => `session ${d.id} is not running`,
-    recover: 'pohunek session inspect shows its state',
-  },
-  session_runtime_changed: {
-    class: 'runtime',
-    say: (d: Id) => `session ${d.id} has another runtime than the one named`,
-    recover: 'restart from a fresh screen or tail',
-  },
-  session_terminal_unavailable: { class: 'runtime', say: (d: Id) => `session ${d.id} has no live terminal` },
-  session_wait_limit_exceeded: {
-    class: 'runtime',
-    say: (d: { ms: number; max: number }) => `a wait of ${d.ms} ms is over the limit of ${d.max} ms`,
-    recover: 'wait again when it ends: its cursor misses nothing',
-  },
-})
-
-/** Raised by sessions for a place among the calls that wait. */
-export const waiterLimit = { code: 'session_waiter_limit_reached', class: 'runtime' } as const
+export const faults = {
+  session_not_found: sessionFaults.session_not_found,
+  session_not_running: sessionFaults.session_not_running,
+  session_runtime_changed: sessionFaults.session_runtime_changed,
+  session_terminal_unavailable: sessionFaults.session_terminal_unavailable,
+  ...catalogue({
+    session_wait_limit_exceeded: {
+      class: 'runtime',
+      say: (d: { ms: number; max: number }) => `a wait of ${d.ms} ms is over the limit of ${d.max} ms`,
+      recover: 'wait again when it ends: its cursor misses nothing',
+    },
+  }),
+  /** Raised by sessions, which count the calls that wait. */
+  session_waiter_limit_reached: sessionFaults.session_waiter_limit_reached,
+} as const

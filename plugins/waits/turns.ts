@@ -22,6 +22,7 @@ interface TurnsOptions {
 
 export class Turns {
   readonly #options: TurnsOptions
+  /** When each agent that works was seen to start, wall time. */
   readonly #started = new Map<string, number>()
   readonly #lookers = new Lookers()
 
