@@ -83,8 +83,8 @@ export function helpOf(command: Command, columns?: number): string {
 }
 
 const COMMON =
-  'Commands take --json and then print one JSON document on standard output; attach, completions and daemon start have ' +
-  'none. Exit codes: 0 done, 1 a failure with a code of its own, 2 wrong usage; attach has those of its program.'
+  'Commands take --json and then print one JSON document on standard output; attach, completions, daemon start and prompt ' +
+  'render have none, notifications watch prints a line for each event. Exit codes: 0 done, 1 a failure with a code of its own, 2 wrong usage; attach has those of its program.'
 
 /** All commands below `group`, every one there is for an empty one. */
 export function overview(
