@@ -17,7 +17,7 @@ test('the runtimes of this build are read, and the shell that is compiled in is 
 test('the slow start of pi is waited for: over 3 s on a busy machine', () => {
   const { runtimes } = officialSet(officialDirectory())
   expect(runtimes.get('pi')?.descriptor.runtime.versions?.timeoutMs).toBe(10_000)
-  expect(runtimes.get('claude')?.descriptor.runtime.versions?.timeoutMs).toBe(2_000)
+  expect(runtimes.get('hermes')?.descriptor.runtime.versions?.timeoutMs).toBe(2_000)
 })
 
 test('a runtime whose manifest is not UTF-8 is left out and told', () => {
