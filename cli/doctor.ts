@@ -1,9 +1,10 @@
 /** pohunek doctor: checks of this user's environment, and the daemon's own when one answers. It starts none. */
 import { accessSync, constants, existsSync, lstatSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { connect } from '../client/client.ts'
+import { connect, type Client } from '../client/client.ts'
 import { wayTo } from '../platform/roots.ts'
 import { JSON_FLAG, type Command, type Outcome } from '../protocol/command.ts'
+import { messageOf } from '../protocol/fault.ts'
 import type { Cli } from './cli.ts'
 import { daemonElsewhere, foreignRoots } from './running-daemon.ts'
 
@@ -67,8 +68,7 @@ async function daemonChecks(cli: Cli): Promise<Check[]> {
       status: 'ok',
       detail: `version ${health.daemon_version}, protocol ${health.protocol_version}`,
     }
-    const own = await client.call('daemon.doctor', null).catch(() => undefined)
-    return [version, ...foreign(cli), ...(own?.report.checks ?? [])]
+    return [version, ...foreign(cli), ...(await ownChecks(client))]
   } catch (failure) {
     const other = daemonElsewhere(cli.roots)
     if (other === undefined)
@@ -76,6 +76,15 @@ async function daemonChecks(cli: Cli): Promise<Check[]> {
     const where = other.serves === undefined ? 'another socket' : other.serves.socket
     const way = other.serves === undefined ? 'set XDG_RUNTIME_DIR as it was there' : wayTo(other.serves.runtime)
     return [{ name, status: 'fail', detail: `pid ${other.pid} serves your sessions on ${where}; ${way}` }]
+  }
+}
+
+/** What the daemon finds itself; without its answer nothing is known of it, and that is no good report. */
+async function ownChecks(client: Client): Promise<Check[]> {
+  try {
+    return (await client.call('daemon.doctor', null)).report.checks
+  } catch (failure) {
+    return [{ name: 'daemon_checks', status: 'fail', detail: `the daemon told no checks: ${messageOf(failure)}` }]
   }
 }
 

@@ -19,7 +19,7 @@ export interface ChoiceOptions extends DetachedOptions, Pick<SystemdOptions, 'na
   warn: (problem: string) => void
 }
 
-/** A manager that answers does so at once; one that hangs must not hold up the start of a daemon. */
+/** A manager that answers does so at once; one that hangs must not hold up the start of a daemon, or who asks how it is. */
 const ASK_MS = 3_000
 
 /**
@@ -95,8 +95,10 @@ export class ChosenSupervisor implements Supervisor {
   async diagnose(): Promise<{ status: 'ok' | 'warn' | 'fail'; detail: string }> {
     if (this.#exposed) return { status: 'warn', detail: `detached: ${EXPOSED}` }
     if (this.kind === 'detached') return { status: 'ok', detail: 'detached: workers outlive the daemon' }
+    const { bus: socket, clock } = this.#options
+    using systemd = new SystemdManager({ socket, clock, callMs: ASK_MS })
     try {
-      const version = await this.#systemd.version()
+      const version = (await systemd.managerProperty('Version')) as string
       return { status: 'ok', detail: `systemd ${version}: workers are units of their own and outlive the daemon` }
     } catch (failure) {
       return { status: 'fail', detail: `systemd: ${(failure as Error).message}; systemctl --user status tells more` }

@@ -8,6 +8,9 @@ export class ManagerUnavailable extends Error {
   override readonly name = 'ManagerUnavailable'
 }
 
+/** Nobody answered in time: the next question would most likely wait as long. */
+export class ManagerSilent extends ManagerUnavailable {}
+
 /** The manager refused. `type` is the D-Bus error name. */
 export class ManagerRefusal extends Error {
   override readonly name = 'ManagerRefusal'

@@ -8,7 +8,7 @@ import { createRequire } from 'node:module'
 import type * as DBus from 'dbus-next'
 import { firstOf } from '../signals.ts'
 import { within, type Timing } from '../timing.ts'
-import { ManagerUnavailable, SYSTEMD, isRefusal, translated } from './systemd-answers.ts'
+import { ManagerSilent, ManagerUnavailable, SYSTEMD, isRefusal, translated } from './systemd-answers.ts'
 
 const NAME = SYSTEMD
 const PATH = '/org/freedesktop/systemd1'
@@ -151,7 +151,7 @@ export class SystemdManager implements Disposable {
       },
     )
     const late = (): never => {
-      throw new ManagerUnavailable(`${message.member} was not answered within ${callMs} ms`)
+      throw new ManagerSilent(`${message.member} was not answered within ${callMs} ms`)
     }
     const answer = within(clock, callMs, answered, late, lost)
     sent?.()
@@ -194,7 +194,7 @@ export class SystemdManager implements Disposable {
     try {
       const connected = new Promise<void>((resolve) => bus.on('connect', resolve))
       const late = (): never => {
-        throw new ManagerUnavailable(`the bus did not answer within ${callMs} ms`)
+        throw new ManagerSilent(`the bus did not answer within ${callMs} ms`)
       }
       await within(clock, callMs, connected, late, link.lost)
       const rule = `type='signal',sender='${NAME}',interface='${MANAGER}',member='JobRemoved',path='${PATH}'`

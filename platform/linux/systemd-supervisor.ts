@@ -20,7 +20,7 @@ import type { JobSpec, JobState, Supervisor, WorkerJob } from '../supervisor.ts'
 import { pollUntil, type Timing } from '../timing.ts'
 import { JobFiles } from './job-file.ts'
 import { Starts } from './starts.ts'
-import { ManagerRefusal, ManagerUnavailable, isRefusal } from './systemd-answers.ts'
+import { ManagerRefusal, ManagerSilent, ManagerUnavailable, isRefusal } from './systemd-answers.ts'
 import { SystemdManager, type Job } from './systemd-bus.ts'
 import { UnitReader } from './systemd-units.ts'
 import {
@@ -38,6 +38,8 @@ import {
 const KILL_WAIT_MS = 10_000
 /** The manager's own deadline comes after ours: it is for a daemon that died meanwhile. */
 const MANAGER_MARGIN_MS = 2_000
+/** So long after a question that nobody answered others fail at once, or each of many would wait for its deadline. */
+const SILENCE_MS = 2_000
 /** Units asked about at a time; the answers are small. */
 const CONCURRENCY = 16
 const SIGKILL = 9
@@ -74,6 +76,7 @@ export class SystemdSupervisor implements Supervisor {
   readonly #files: JobFiles
   readonly #starts = new Starts()
   #ready: 'descriptor' | 'environment' | undefined
+  #silence: { readonly failure: ManagerSilent; readonly untilMs: number } | undefined
 
   constructor(options: SystemdOptions) {
     this.#options = options
@@ -99,10 +102,10 @@ export class SystemdSupervisor implements Supervisor {
   async list(): Promise<{ job: WorkerJob; status: JobState }[]> {
     return this.#asking(async () => {
       const { namespace } = this.#options
-      const [units] = (await this.#systemd.manager('ListUnitsByPatterns', 'asas', [
-        [],
-        [workerPattern(namespace)],
-      ])) as [(readonly string[])[]]
+      const patterns = [workerPattern(namespace)]
+      const [units] = (await this.#question(() =>
+        this.#systemd.manager('ListUnitsByPatterns', 'asas', [[], patterns]),
+      )) as [(readonly string[])[]]
       const names = [
         ...units.map(([name = '']) => name),
         ...this.#files.list().map(({ job }) => workerUnit(namespace, job)),
@@ -145,11 +148,6 @@ export class SystemdSupervisor implements Supervisor {
     return job === undefined ? this.#files.list().length > 0 : this.#files.read(job) !== undefined
   }
 
-  /** What the manager calls itself. Throws Fault runtime_supervision_unavailable. */
-  version(): Promise<string> {
-    return this.#asking(async () => (await this.#systemd.managerProperty('Version')) as string)
-  }
-
   /** Gives up starts in flight. Workers that run are none of its business. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#starts[Symbol.asyncDispose]()
@@ -162,6 +160,17 @@ export class SystemdSupervisor implements Supervisor {
     } catch (failure) {
       if (!(failure instanceof ManagerUnavailable || failure instanceof ManagerRefusal)) throw failure
       throw platformFaults.runtime_supervision_unavailable({ problem: failure.message }, failure)
+    }
+  }
+
+  async #question<T>(ask: () => Promise<T>): Promise<T> {
+    const { clock } = this.#options
+    if (this.#silence !== undefined && clock.monotonic() < this.#silence.untilMs) throw this.#silence.failure
+    try {
+      return await ask()
+    } catch (failure) {
+      if (failure instanceof ManagerSilent) this.#silence = { failure, untilMs: clock.monotonic() + SILENCE_MS }
+      throw failure
     }
   }
 
@@ -275,7 +284,7 @@ export class SystemdSupervisor implements Supervisor {
     const stored = this.#files.read(job)
     if (stored !== undefined && 'damaged' in stored) return { state: 'mismatch', reason: stored.damaged }
     if (stored !== undefined && this.#isOfEarlierBoot(job)) return { state: 'ended' }
-    const found = await this.#units.read(job)
+    const found = await this.#question(() => this.#units.read(job))
     return stored === undefined
       ? (found?.status ?? { state: 'absent' })
       : judgeRecord(stored.record, found, this.#options.processes)

@@ -1,7 +1,9 @@
 import { ALL_BUT_SYSTEM } from '../harness/plugin-names.ts'
 import { describe, expect, test } from 'vitest'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
 import { run } from '../harness/cli.ts'
 import { bin } from '../harness/roots.ts'
 import { until } from '../harness/wait.ts'
@@ -301,6 +303,25 @@ test('start directory and program search are the caller’s', async () => {
   })
   expect((JSON.parse(made.stdout) as Json).ok?.state).toBe('running')
 })
+
+test('doctor: a daemon that does not tell its checks is no good one', async () => {
+  const it = await world({ daemon: false })
+  mkdirSync(dirname(it.roots.socket), { mode: 0o700, recursive: true })
+  const server = createServer((socket) => {
+    socket.on('data', (bytes) => {
+      const { id, method } = JSON.parse(bytes.toString()) as { id: string; method: string }
+      if (method === 'daemon.health') socket.write(`${JSON.stringify({ v: 4, id, ok: HEALTH })}\n`)
+      else socket.destroy()
+    })
+  }).listen(it.roots.socket)
+  await once(server, 'listening')
+  const { code, stdout } = await it.cli(['doctor'])
+  server.close()
+  expect(stdout).toMatch(/^daemon +ok/m)
+  expect(stdout).toMatch(/^daemon_checks +fail +the daemon told no checks: /m)
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/\noverall: fail\n$/)])
+})
+const HEALTH = { status: 'ok', daemon_version: '0.1.0', protocol_version: 4 }
 
 test('output that cannot be stored is a failure, said where it can be read', async () => {
   // A report redirected to a full disk was empty or cut, with exit code 0.

@@ -1,5 +1,7 @@
 /** The daemon as a service and its workers as units, with the real programs under a real systemd user manager. */
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -182,6 +184,24 @@ describe.skipIf(typeof manager === 'string')('service', () => {
     await w.start()
     expect((await session.info()).runtime.state).toBe('live')
   }, 60_000)
+
+  test('a manager that hangs: the daemon starts within the deadline of one question, and doctor says what is wrong', async () => {
+    const { w } = await roots({ daemon: true, config: '[supervisor]\nkind = "systemd"\n' })
+    const sessions = await Promise.all(Array.from({ length: 17 }, () => w.child(['lines_in'])))
+    await w.daemon.kill()
+    const socket = join(w.roots.base, 'silent')
+    const server = createServer(() => undefined).listen(socket)
+    await once(server, 'listening')
+    await w.start({ env: { DBUS_SESSION_BUS_ADDRESS: `unix:path=${socket}` } })
+    for (const session of sessions) expect((await session.info()).runtime.state).toBe('reconnecting')
+    const { code, stdout } = await w.cli(['doctor'])
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/^supervisor +fail +systemd: /m)
+    await w.daemon.stop()
+    server.close()
+    await w.start()
+    for (const session of sessions) expect((await session.info()).runtime.state).toBe('live')
+  }, 90_000)
 
   test('without a manager the commands say so and change nothing', async () => {
     const { w } = await roots()

@@ -254,6 +254,23 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
     server.close()
   })
 
+  test('a manager that does not answer is not asked again for each of many jobs', async () => {
+    const { directory, open } = world()
+    const socket = join(directory, 'silent')
+    let asked = 0
+    const server = net.createServer(() => asked++).listen(socket)
+    await once(server, 'listening')
+    await using supervisor = open({ bus: socket, callMs: 200 })
+    for (let generation = 1; generation <= 50; generation++) {
+      await expect(supervisor.inspect(jobFor('run', { generation }))).rejects.toMatchObject({
+        code: 'runtime_supervision_unavailable',
+        message: expect.stringContaining('200 ms') as string,
+      })
+    }
+    expect(asked).toBeLessThan(5)
+    server.close()
+  })
+
   test('a lost connection fails what was asked and is made again for the next question', async () => {
     const { directory, open } = world()
     const socket = join(directory, 'relay')
