@@ -50,7 +50,7 @@ const cases: [string, string, string, string, RegExp][] = [
   ['runtime.version_probe', 'args', 'args = ["a","b","c","d","e"]', 'runtime.version_probe.args', /4 items/],
   ['runtime.version_probe', 'min', 'min = "2.01.0"', 'runtime.version_probe.min', /MAJOR/],
   ['runtime.version_probe', 'min', 'min = "2.2.0"', 'runtime.version_probe.below', /above min/],
-  ['runtime.version_probe', 'min', 'min = "2.1.197"\ntimeout_ms = 10001', 'runtime.version_probe.timeout_ms', /10000/],
+  ['runtime.version_probe', 'timeout_ms', 'timeout_ms = 10001', 'runtime.version_probe.timeout_ms', /10000/],
   ['runtime.version_probe', 'line', 'line = "{version}"', 'runtime.version_probe.line', /no literal/],
   ['runtime.version_probe', 'line', 'line = "v{version} {version}"', 'runtime.version_probe.line', /once/],
   ['runtime.version_probe', 'line', 'line = "v{version} {x}"', 'runtime.version_probe.line', /braces/],

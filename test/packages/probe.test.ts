@@ -39,7 +39,7 @@ const refusals: [string, string, RegExp][] = [
   ['a failure', `${say('2.1.300 (Claude Code)')}; exit 3`, /ended with code 3/],
   ['a signal', 'kill -9 $$', /ended by SIGKILL/],
   ['a huge answer', 'head -c 100000 /dev/zero | tr "\\0" x; exec sleep 1000', /over 4096 bytes/],
-  ['no answer', `${say('2.1.300 (Claude Code)')}; sleep 1000`, /within 2000 ms/],
+  ['no answer', `${say('2.1.300 (Claude Code)')}; sleep 1000`, /within 10000 ms/],
 ]
 test.each(refusals)('%s is refused before anything is made, its output is not told', async (_, script, words) => {
   const { it, stubs } = await agentStation()
