@@ -9,7 +9,7 @@ import { World } from '../../harness/world.ts'
 import { ageSessions, owedRemovals } from '../../retention/aging.ts'
 import { git, repositoryAt, type Repository } from '../repository.ts'
 import { judge, type Terms } from './judge.ts'
-import { look, sessionOf, type Known, type Snapshot, type TreeState } from './snapshot.ts'
+import { look, partOf, sessionOf, type Known, type Snapshot, type TreeState } from './snapshot.ts'
 import type { ManagerStep, Step, UserStep } from './steps.ts'
 
 const MAX_SESSIONS = 20
@@ -38,6 +38,8 @@ export class Forest {
   readonly #world: World
   #count = 0
   #repo!: Repository
+  /** Repository of its submodule. */
+  #part!: Repository
   #known: Known = new Map()
   #moves = 0
   #serial = 0
@@ -60,7 +62,11 @@ export class Forest {
     this.#repo.write('a.txt', 'a\n')
     this.#repo.write('src/b.txt', 'b\n')
     this.#repo.write('.gitignore', '*.log\nbuild/\n')
+    this.#part = repositoryAt(`${this.#repo.path}.part`)
+    this.#repo.git('submodule', '--quiet', 'add', this.#part.path, 'part')
     this.#repo.commit('all')
+    git(this.#world.roots.work, 'clone', '--quiet', '--bare', this.#repo.path, this.#origin)
+    this.#repo.git('remote', 'add', 'origin', this.#origin)
     this.#known = new Map()
     for (const [index, step] of steps.entries()) {
       try {
@@ -71,6 +77,10 @@ export class Forest {
       }
     }
     await this.#clear()
+  }
+
+  get #origin(): string {
+    return `${this.#repo.path}.origin`
   }
 
   async end(): Promise<void> {
@@ -278,7 +288,11 @@ export class Forest {
   /** Takes the run down through the product: nothing may refuse to go, and nothing may be left. */
   async #clear(): Promise<void> {
     const admins = join(this.#repo.path, '.git/worktrees')
-    for (const it of existsSync(admins) ? readdirSync(admins) : []) rmSync(join(admins, it, 'locked'), { force: true })
+    for (const it of existsSync(admins) ? readdirSync(admins) : []) {
+      rmSync(join(admins, it, 'locked'), { force: true })
+      this.#settlePart(partOf(join(admins, it)))
+    }
+    for (const { path } of this.#trees()) if (hasPart(path)) rmSync(join(path, 'part'), { recursive: true })
     await until(
       'every session is removed',
       async () => {
@@ -293,7 +307,14 @@ export class Forest {
     const left = [...now.trees.keys(), ...now.absent.keys()].filter((it) => it !== '')
     const problems = [...left.map((it) => `${it} is left`), ...(await this.#disagreements(now))]
     if (problems.length > 0) throw new Error(`at the end, after all was removed:\n${problems.join('\n')}`)
-    rmSync(this.#repo.path, { recursive: true, force: true })
+    for (const it of [this.#repo.path, this.#part.path, this.#origin]) rmSync(it, { recursive: true, force: true })
+  }
+
+  /** Nothing of a submodule keeps its tree any more. */
+  #settlePart(part: string): void {
+    if (!existsSync(part)) return
+    const inPart = (...args: string[]): string => git(part, '--git-dir=.', '--work-tree=.', ...args)
+    inPart('push', '--quiet', 'origin', `HEAD:refs/heads/end-${++this.#serial}`)
   }
 
   #use(step: UserStep): void {
@@ -349,15 +370,35 @@ export class Forest {
       case 'unlock':
         return attempt('worktree', 'unlock', path)
       case 'move':
-        if (!tree.locked)
-          git(
-            this.#repo.path,
-            'worktree',
-            'move',
-            path,
-            join(this.#world.roots.work, `moved-${this.#count}-${++this.#moves}`),
-          )
-        return
+        // Git moves no tree with a submodule in it, and none that is locked.
+        return attempt('worktree', 'move', path, join(this.#world.roots.work, `moved-${this.#count}-${++this.#moves}`))
+      case 'drop':
+        attempt('checkout', '--quiet', '--detach')
+        put(path, 'd.txt', `${this.#next()}\n`)
+        attempt('add', '--', 'd.txt')
+        attempt('commit', '--quiet', '-m', 'dropped')
+        return attempt('checkout', '--quiet', '-')
+      case 'reset':
+        return attempt('reset', '--quiet', '--hard', 'HEAD~1')
+      case 'amend':
+        return attempt('commit', '--quiet', '--allow-empty', '--amend', '-m', this.#next())
+      case 'push':
+        return attempt('push', '--quiet', 'origin', `HEAD:refs/heads/pushed-${++this.#serial}`)
+      case 'init part':
+        return attempt('submodule', '--quiet', 'update', '--init')
+      case 'update part':
+        return attempt('submodule', '--quiet', 'update')
+      case 'edit part':
+        return hasPart(path) ? put(path, 'part/a.txt', `${this.#next()}\n`) : undefined
+      case 'commit part':
+        if (!hasPart(path)) return
+        put(path, 'part/a.txt', `${this.#next()}\n`)
+        attempt('-C', 'part', 'add', '--all')
+        return attempt('-C', 'part', 'commit', '--quiet', '-m', 'in the part')
+      case 'push part':
+        return hasPart(path)
+          ? attempt('-C', 'part', 'push', '--quiet', 'origin', `HEAD:refs/heads/pushed-${++this.#serial}`)
+          : undefined
       case 'vanish':
         return rmSync(path, { recursive: true, force: true })
       case 'private ref': {
@@ -372,6 +413,8 @@ export class Forest {
     return `content ${this.#count}.${++this.#serial}`
   }
 }
+
+const hasPart = (path: string): boolean => existsSync(join(path, 'part/.git'))
 
 const pick = <T>(all: readonly T[], at: number): T | undefined => all[at % Math.max(1, all.length)]
 

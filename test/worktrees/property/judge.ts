@@ -27,7 +27,19 @@ export function judge(repo: string, before: Snapshot, after: Snapshot, terms: Te
         ? []
         : [`commit ${detached}, HEAD of ${entry}, whose folder was gone, is on no ref`],
     ),
+    ...logsStay(repo, before, after),
   ]
+}
+
+/** What only the logs of a tree that is gone, or its submodule, had, a ref or the log of a branch has now. */
+function logsStay(repo: string, before: Snapshot, after: Snapshot): string[] {
+  const all = [...before.trees, ...before.absent]
+  const gone = all.filter(([entry]) => !after.trees.has(entry) && !after.absent.has(entry))
+  if (gone.length === 0) return []
+  const reached = new Set(git(repo, 'rev-list', '--all', '--reflog').split('\n'))
+  return gone.flatMap(([entry, { logged }]) =>
+    logged.filter((it) => !reached.has(it)).map((it) => `commit ${it} of the logs of ${entry} is nowhere now`),
+  )
 }
 
 function refsStay(before: Snapshot, after: Snapshot): string[] {
@@ -74,10 +86,14 @@ function gone(
   if (!may.has(session)) {
     if (it.loose.size + it.staged.size > 0) say('unsaved work, unforced')
     if (unattended === true && !isShared(repo, it, after)) say('commits of its own, unforced')
-    if (rescues.length > 0) say('nothing, but a rescue ref was written')
+    if (rescues.some(([, commit]) => !isOfLogs(repo, commit))) say('nothing, but a rescue ref was written')
   }
   return problems
 }
+
+/** What holds nothing back is kept all the same. */
+const isOfLogs = (repo: string, commit: string): boolean =>
+  git(repo, 'log', '--max-count=1', '--format=%s', commit).startsWith('Commits of session')
 
 /** Reachable from a ref, or from HEAD of a tree that is there. */
 function isHeld(repo: string, commit: string, after: Snapshot): boolean {

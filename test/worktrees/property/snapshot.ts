@@ -21,6 +21,8 @@ export interface TreeState {
   /** Every file, the ignored ones too, by path: what a manager leaves alone stays byte for byte. */
   readonly files: ReadonlyMap<string, string>
   readonly index: string
+  /** Commits that the log of its HEAD names, and those of its submodules that are at no remote. */
+  readonly logged: readonly string[]
 }
 
 export interface Snapshot {
@@ -29,7 +31,13 @@ export interface Snapshot {
   /** Folders that exist, by git's name; the main checkout is ''. */
   readonly trees: ReadonlyMap<string, TreeState>
   /** Git's names of trees whose folder is gone, with the commit of a detached HEAD. */
-  readonly absent: ReadonlyMap<string, { readonly path: string; readonly detached: string | undefined }>
+  readonly absent: ReadonlyMap<string, Absent>
+}
+
+interface Absent {
+  readonly path: string
+  readonly detached: string | undefined
+  readonly logged: readonly string[]
 }
 
 /** Object name of a file's content. */
@@ -38,14 +46,14 @@ export const blobOf = (content: Buffer): string =>
 
 type Status = Pick<TreeState, 'loose' | 'staged'>
 /** Status by what it depends on: most trees are as they were one step ago. */
-export type Known = Map<string, { readonly key: string; readonly status: Status }>
+export type Known = Map<string, { readonly key: string; readonly status: Status & Pick<TreeState, 'logged'> }>
 
 export function look(repo: string, known: Known): Snapshot {
   const commonDir = join(repo, '.git')
   const refs = refsOf(repo)
   const stashLog = join(commonDir, 'logs/refs/stash')
   const trees = new Map<string, TreeState>()
-  const absent = new Map<string, { path: string; detached: string | undefined }>()
+  const absent = new Map<string, Absent>()
   const admins = join(commonDir, 'worktrees')
   const entries = existsSync(admins) ? readdirSync(admins).sort() : []
   for (const entry of ['', ...entries]) {
@@ -55,16 +63,17 @@ export function look(repo: string, known: Known): Snapshot {
     const head = line(join(admin, 'HEAD'))
     const ref = head.startsWith('ref: ') ? head.slice('ref: '.length) : undefined
     if (!existsSync(path)) {
-      absent.set(entry, { path, detached: ref === undefined ? head : undefined })
+      absent.set(entry, { path, detached: ref === undefined ? head : undefined, logged: loggedOf(admin) })
       continue
     }
     const files = filesOf(path)
     const index = existsSync(join(admin, 'index')) ? readFileSync(join(admin, 'index')) : Buffer.alloc(0)
     const commit = ref === undefined ? head : (refs.get(ref) ?? '')
     const state = { files, index: blobOf(index) }
-    const key = JSON.stringify([state.index, commit, [...files]])
+    const key = JSON.stringify([state.index, commit, [...files], ...logsBelow(admin)])
     const before = known.get(entry)
-    const status = before?.key === key ? before.status : statusOf(path)
+    const logged = (): readonly string[] => (entry === '' ? [] : loggedOf(admin))
+    const status = before?.key === key ? before.status : { ...statusOf(path), logged: logged() }
     known.set(entry, { key, status })
     trees.set(entry, {
       entry,
@@ -78,6 +87,33 @@ export function look(repo: string, known: Known): Snapshot {
     })
   }
   return { refs, stashes: existsSync(stashLog) ? readFileSync(stashLog, 'utf8') : '', trees, absent }
+}
+
+/** The submodule of the tree as git's entry has it. */
+export const partOf = (admin: string): string => join(admin, 'modules/part')
+
+const logsBelow = (admin: string): string[] =>
+  [admin, partOf(admin)].flatMap((it) => {
+    const logs = join(it, 'logs')
+    return existsSync(logs)
+      ? readdirSync(logs, { recursive: true, withFileTypes: true })
+          .filter((file) => file.isFile())
+          .map((file) => readFileSync(join(file.parentPath, file.name), 'utf8'))
+      : []
+  })
+
+function loggedOf(admin: string): string[] {
+  const log = join(admin, 'logs/HEAD')
+  const own = existsSync(log)
+    ? (readFileSync(log, 'utf8')
+        .replace(/\t.*/g, '')
+        .match(/\b[0-9a-f]{40}\b/g) ?? [])
+    : []
+  const part = partOf(admin)
+  const inside = existsSync(part)
+    ? git(part, '--git-dir=.', '--work-tree=.', 'rev-list', '--all', '--reflog', '--not', '--remotes').split('\n')
+    : []
+  return [...new Set([...own, ...inside])].filter((it) => it !== '' && !/^0+$/.test(it))
 }
 
 const line = (file: string): string => readFileSync(file, 'utf8').replace(/\n$/, '')
@@ -137,7 +173,9 @@ function statusOf(path: string): Status {
     '--no-renames',
   )
   const put = (file: string): void => {
-    if (existsSync(join(path, file))) loose.set(file, blobOf(contentOf(join(path, file))))
+    if (!existsSync(join(path, file))) return
+    const isFolder = lstatSync(join(path, file)).isDirectory()
+    loose.set(file, isFolder ? 'a submodule' : blobOf(contentOf(join(path, file))))
   }
   for (const it of text.split('\0')) {
     if (it.startsWith('? ')) put(it.slice(2))

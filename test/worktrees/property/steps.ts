@@ -5,6 +5,10 @@ import fc from 'fast-check'
 export type UserStep =
   | { readonly do: 'edit' | 'stage' | 'delete' | 'ignored' | 'commit' | 'stash' | 'detach'; readonly at: number }
   | { readonly do: 'merge' | 'rebase' | 'lock' | 'unlock' | 'move' | 'vanish' | 'private ref'; readonly at: number }
+  /** Commits that only a log has afterwards, and work that is at a remote. */
+  | { readonly do: 'drop' | 'reset' | 'amend' | 'push'; readonly at: number }
+  /** The submodule of the tree. */
+  | { readonly do: 'init part' | 'edit part' | 'commit part' | 'update part' | 'push part'; readonly at: number }
   | { readonly do: 'new'; readonly at: number; readonly name: string }
   | { readonly do: 'branch' | 'rename branch'; readonly at: number; readonly name: string }
   | { readonly do: 'commit on main' }
@@ -51,6 +55,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 14,
     arbitrary: fc.record({
       do: fc.constantFrom('merge', 'rebase', 'lock', 'unlock', 'unlock', 'move', 'move', 'vanish', 'private ref'),
+      at,
+    }),
+  },
+  {
+    weight: 12,
+    arbitrary: fc.record({ do: fc.constantFrom('drop', 'drop', 'reset', 'amend', 'push' as const), at }),
+  },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constantFrom('init part', 'init part', 'edit part', 'commit part', 'update part', 'push part' as const),
       at,
     }),
   },
