@@ -1,4 +1,5 @@
 /** What a tree holds that is nowhere else. Looking changes nothing in the tree, its index included. */
+import { realpath } from 'node:fs/promises'
 import { hasOwnCommits, ownCommitOf, unsavedIn, type Unsaved } from './git/repository.ts'
 import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex, type IndexedTree } from './git/own-index.ts'
 import { AS_STORED, GitFailure, type Git, type GitCall } from './git/run.ts'
@@ -26,6 +27,7 @@ export async function holdingsOf(
   signal?: AbortSignal,
 ): Promise<Holdings> {
   const { path } = at
+  await checkPlace(git, path, signal)
   const head = await headOf(git, path)
   const { uncommitted, untracked } = await unsavedIn(git, path, signal)
   const hidden = await hiddenChanges(git, at, signal)
@@ -34,6 +36,14 @@ export async function holdingsOf(
   const apart = await commitsApart(git, at, commonDir, signal)
   const inside = await heldInside(git, at, signal)
   return { uncommitted: uncommitted + hidden, untracked, ownCommits, detached, apart, inside }
+}
+
+/** A `core.worktree` of this tree alone lets git look at another folder. */
+async function checkPlace(git: Git, path: string, signal: AbortSignal | undefined): Promise<void> {
+  const args = ['rev-parse', '--show-toplevel']
+  const { text } = await git.run(args, { cwd: path, ...(signal === undefined ? {} : { signal }) })
+  if (text !== (await realpath(path)))
+    throw new GitFailure('exit', args, `core.worktree says that its files are in ${text}`)
 }
 
 /** Changes git was told not to see. */

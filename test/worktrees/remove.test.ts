@@ -404,6 +404,30 @@ test('what was staged in a tree that was deleted comes back staged', async () =>
   expect(git(back, 'status', '--porcelain')).toBe('A  staged')
 })
 
+test('configuration that lets git see other names or another folder hides no work', async () => {
+  const { s, repo } = await grove()
+  const { id, worktree_path: path } = await branchOff(s, repo, 'case')
+  await s.call('session.stop', id)
+  repo.git('config', 'core.ignorecase', 'true')
+  write(path, 'READ.me', 'new\n')
+  expect((await refused(s.call('worktree.remove', { path }))).code).toBe('worktree_unsaved')
+  const { rescued } = await s.call('worktree.remove', { path, force: true })
+  expect([repo.git('show', `${rescued[0].ref}:READ.me`), repo.git('show', `${rescued[0].ref}:read.me`)]).toEqual([
+    'new',
+    'first',
+  ])
+  const other = await branchOff(s, repo, 'other')
+  await s.call('session.stop', other.id)
+  const tree = other.worktree_path as string
+  cpSync(tree, `${tree}-copy`, { recursive: true })
+  repo.git('config', 'extensions.worktreeConfig', 'true')
+  git(tree, 'config', '--worktree', 'core.worktree', `${tree}-copy`)
+  write(tree, 'new.c', 'x\n')
+  const error = await refused(s.call('worktree.remove', { path: tree, force: true }))
+  expect([error.code, error.body.msg.includes('core.worktree')]).toEqual(['worktree_remove_failed', true])
+  expect(read(tree, 'new.c')).toBe('x\n')
+})
+
 test('where nothing can be rescued nothing is removed', async () => {
   const { s, repo } = await grove()
   const { id, worktree_path: path } = await branchOff(s, repo, 'stuck')

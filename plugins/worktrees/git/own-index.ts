@@ -12,7 +12,7 @@ export interface IndexedTree {
 }
 
 /** What must not depend on the repository while a foreign index is written. */
-export const OWN_INDEX = ['-c', 'core.splitIndex=false', '-c', 'core.fsmonitor=false'] as const
+export const OWN_INDEX = ['core.splitIndex', 'core.fsmonitor', 'core.ignorecase'].flatMap((it) => ['-c', `${it}=false`])
 
 /** Runs `use` with the environment that names the copy; the copy is gone afterwards. */
 export async function withOwnIndex<T>(

@@ -132,6 +132,9 @@ export async function unsavedIn(git: Git, tree: string, signal?: AbortSignal): P
       'status.showUntrackedFiles=all',
       '-c',
       'core.fsmonitor=false',
+      // Where names differ by case alone it would take a new file for a tracked one.
+      '-c',
+      'core.ignorecase=false',
       'status',
       '--porcelain=v2',
       '-z',
