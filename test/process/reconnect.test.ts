@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { runs } from '../harness/processes.ts'
-import { pause, until } from '../harness/wait.ts'
+import { pause, stays, until } from '../harness/wait.ts'
 import { world, type World } from '../harness/world.ts'
 
 const count = (text: string, part: string): number => text.split(part).length - 1
@@ -32,8 +32,7 @@ describe('FC-becc: the daemon is replaced under an attached client', () => {
 
       await (how === 'stop' ? w.daemon.stop() : w.daemon.kill())
       outer.write('during\r')
-      await pause(500)
-      expect(outer.exit).toBeUndefined()
+      await stays('the client waits for the next daemon', 500, () => outer.exit === undefined)
       await w.start()
 
       await until('the client takes keys again', async () => {

@@ -1,5 +1,6 @@
 /** Attached clients: pictures, sizes, slow ones. */
 import { expect, test } from 'vitest'
+import { pause } from '../harness/wait.ts'
 import { bash, sh, startWorker, until, type RawClient, type TestWorker } from './harness.ts'
 import { differences, reference, type Reference } from './grid.ts'
 
@@ -307,7 +308,7 @@ test('FC-99eb: a program that writes single bytes starves nobody, and its bytes 
     const began = performance.now()
     await worker.inspect()
     times.push(performance.now() - began)
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await pause(10)
   }
   await client.sees('END')
   times.sort((a, b) => a - b)

@@ -13,6 +13,7 @@ import {
   type TerminalSnapshot,
   type WorkerError,
 } from '../../protocol/worker/messages.ts'
+import { until as waitUntil } from '../harness/wait.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const DEADLINE_MS = 20_000
@@ -20,22 +21,12 @@ const DEADLINE_MS = 20_000
 /** The program as it is shipped; the run's global set-up built it. */
 export const WORKER_PROGRAM = join(ROOT, 'dist/pohunek-sessiond.cjs')
 
-/** Waits for a fact; the message of a missed deadline shows what `look` saw last. */
-export async function until<T>(
+/** Waits for a fact, longer than elsewhere: programs print megabytes here. */
+export const until = <T>(
   what: string,
   look: () => T | undefined | false | Promise<T | undefined | false>,
   deadlineMs = DEADLINE_MS,
-): Promise<T> {
-  const end = performance.now() + deadlineMs
-  let last: unknown
-  for (;;) {
-    const seen = await look()
-    if (seen !== undefined && seen !== false) return seen
-    last = seen
-    if (performance.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}
+): Promise<Exclude<T, undefined | null | false>> => waitUntil<T | undefined | false>(what, look, { deadlineMs })
 
 class WireError extends Error {
   readonly code: string
