@@ -82,7 +82,7 @@ test('what cannot be is said before and after dialling', async () => {
   ])
     expect([args, (await w.cli(['session', 'new', ...args])).code]).toEqual([args, 2])
   const nowhere = await w.cli(['session', 'new', '--branch', 'x'])
-  expect([nowhere.code, nowhere.stderr.includes('needs project or repo')]).toEqual([1, true])
+  expect([nowhere.code, nowhere.stderr.includes('needs --repo or --project')]).toEqual([2, true])
   const held = await w.cli(['session', 'new', '--repo', repo.path, '--branch', 'main'])
   expect([held.code, held.stderr.includes(repo.path), held.stderr.includes('--cwd')]).toEqual([1, true, true])
   expect((await w.cli(['session', 'diff', 'nobody'])).code).toBe(1)
