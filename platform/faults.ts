@@ -16,6 +16,7 @@ export const platformFaults = catalogue({
     class: 'configuration',
     say: (d: { path: string; bytes: number; maxBytes: number }) =>
       `${d.path} has ${d.bytes} bytes, the limit is ${d.maxBytes}`,
+    recover: (d: { path: string }) => `make ${d.path} smaller, or move it away`,
   },
   worker_exited_before_ready: {
     class: 'runtime',

@@ -204,7 +204,11 @@ export const faults = catalogue({
     say: (d: { problem: string }) => d.problem,
     recover: 'end sessions, or raise the terminal limit',
   },
-  spawn_failed: { class: 'runtime', say: (d: { problem: string }) => d.problem },
+  spawn_failed: {
+    class: 'runtime',
+    say: (d: { problem: string }) => d.problem,
+    recover: 'correct the program named, or the profile that starts it',
+  },
   cwd_failed: {
     class: 'runtime',
     say: (d: { cwd: string; problem: string }) => `start directory ${d.cwd}: ${d.problem}`,

@@ -2,7 +2,7 @@ import { definePlugin } from '../../kernel/plugin.ts'
 import { systemChecks } from './checks.ts'
 import contract from './contract.ts'
 import { readCapabilities } from './methods/capabilities.ts'
-import { examine } from './methods/doctor.ts'
+import { doctor } from './methods/doctor.ts'
 import { health } from './methods/health.ts'
 
 export default definePlugin({
@@ -13,7 +13,7 @@ export default definePlugin({
     return {
       methods: {
         'daemon.health': health(kernel.daemonVersion),
-        'daemon.doctor': examine(kernel.diagnostics),
+        'daemon.doctor': doctor(kernel.diagnostics),
         'daemon.capabilities': readCapabilities(kernel),
       },
     }
