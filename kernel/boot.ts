@@ -35,6 +35,7 @@ export interface Fake {
   readonly token: Token<unknown>
   readonly service: unknown
 }
+/** Stands `service` in for the plugin that provides the token. */
 export const fake = <T>(it: Token<T>, service: T): Fake => ({ token: it, service })
 
 export interface BootOptions {

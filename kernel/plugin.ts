@@ -18,6 +18,7 @@ export interface Token<out T> {
   readonly id: string
   readonly [carries]?: T
 }
+/** A token for a service of type T; `id` is unique in a build. */
 export const token = <T>(id: string): Token<T> => ({ id })
 
 export type Needs = Readonly<Record<string, Token<unknown>>>

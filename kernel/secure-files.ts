@@ -6,6 +6,7 @@ export {
   readPrivate,
   removeFile,
   syncDirectory,
+  writeAll,
   writeAtomic,
   writeAtomicSync,
 } from '../platform/private-files.ts'

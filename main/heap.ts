@@ -20,6 +20,7 @@ export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=20')
 }
 
+/** `collectAtRest` for the life of this process. */
 export function collectWhenResting(clock: Clock): void {
   collectAtRest({ clock, restMs: REST_MS, worth: WORTH, collect: collectAll })
 }

@@ -8,6 +8,7 @@ import { systemClock } from '../kernel/clock.ts'
 import { Fault, messageOf } from '../protocol/fault.ts'
 import { readArguments, type Arguments } from './arguments.ts'
 import { closeInherited, processes, tellServiceManager } from '../platform/index.ts'
+import { writeAll } from '../platform/private-files.ts'
 import { officialSet, officialDirectory } from '../plugins/packages/official.ts'
 import { serve, STORE_SCHEMA, SYSTEM_TMP } from './daemon.ts'
 import { takeFailures } from './failures.ts'
@@ -66,18 +67,13 @@ function runPreflight({ without, json }: Arguments): number {
       isServed: (id) => official.get(id) !== undefined,
       tmpdir: SYSTEM_TMP,
     })
-    writeAll(1, json ? `${JSON.stringify(report)}\n` : preflightText(report))
+    writeAll(1, Buffer.from(json ? `${JSON.stringify(report)}\n` : preflightText(report)))
     if (refusal !== undefined) complain(refusal)
     return refusal === undefined ? 0 : EXIT_FAILED
   } catch (failure) {
     complain(failure)
     return EXIT_FAILED
   }
-}
-
-function writeAll(fd: number, text: string): void {
-  const bytes = Buffer.from(text)
-  for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
 }
 
 async function main(): Promise<void> {

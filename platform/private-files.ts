@@ -164,7 +164,7 @@ export function writeAtomicSync(path: string, bytes: Uint8Array | string, { dura
   try {
     const fd = openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
     try {
-      for (let done = 0; done < content.length;) done += writeSync(fd, content, done)
+      writeAll(fd, content)
       if (durable) fsyncSync(fd)
     } finally {
       closeSync(fd)
@@ -177,6 +177,12 @@ export function writeAtomicSync(path: string, bytes: Uint8Array | string, { dura
   if (durable) syncDirectory(dirname(path))
 }
 
+/** Writes every byte: one write(2) may take only some. Throws what the system refused. */
+export function writeAll(fd: number, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
+}
+
+/** Makes the names in a directory durable. */
 export function syncDirectory(path: string): void {
   const fd = openSync(path, O_RDONLY | O_DIRECTORY)
   try {

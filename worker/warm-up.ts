@@ -7,6 +7,7 @@ import { HOOK_PROTOCOL_VERSION, WorkerRequest } from '../protocol/worker/message
 import { childEnvironment, markerEntries } from './child-env.ts'
 import { checkLaunch } from './launch-check.ts'
 
+/** Takes some milliseconds; for a worker that nobody waits for. */
 export function warmUp(sessionId: string): void {
   const base = { PATH: '/bin', HOME: '/', TERM: 'xterm-256color', TMPDIR: '/tmp' }
   v.safeParse(WorkerRequest, {

@@ -1,8 +1,8 @@
 /** What a start puts beside a record log before it touches it: the backup of an old schema, and damaged lines. */
-import { closeSync, constants, fchmodSync, fsyncSync, linkSync, writeSync } from 'node:fs'
+import { closeSync, constants, fchmodSync, fsyncSync, linkSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { crashPoint } from '../crash-points.ts'
-import { openPrivate, readPrivate, removeFile, syncDirectory } from '../secure-files.ts'
+import { openPrivate, readPrivate, removeFile, syncDirectory, writeAll } from '../secure-files.ts'
 
 const NEWLINE = Buffer.from('\n')
 /** Under one fixed name: what a start that died left is replaced by the next one, and never heaps up. */
@@ -41,7 +41,7 @@ function writeStaged(path: string, bytes: Buffer): void {
   const fd = openPrivate(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL)
   try {
     fchmodSync(fd, 0o600)
-    for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
+    writeAll(fd, bytes)
     fsyncSync(fd)
   } finally {
     closeSync(fd)
@@ -60,7 +60,7 @@ export function appendQuarantine(file: string, lines: readonly { bytes: Buffer }
   const addition = before.at(-1) === NEWLINE[0] ? content : Buffer.concat([NEWLINE, content])
   const fd = openPrivate(path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT)
   try {
-    for (let done = 0; done < addition.length;) done += writeSync(fd, addition, done)
+    writeAll(fd, addition)
     fsyncSync(fd)
   } finally {
     closeSync(fd)

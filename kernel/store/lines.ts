@@ -22,6 +22,7 @@ export type Migrations = Readonly<Record<number, (raw: RawRecord) => RawRecord>>
 export const BATCH = '$batch'
 export const DELETED = '$deleted'
 
+/** Version of a line as it was written; it may be no number. */
 export const versionOf = (raw: RawRecord): unknown => raw['schema_version'] ?? 1
 export const currentOf = (schema: SchemaVersions, kind: unknown): number =>
   (typeof kind === 'string' && schema.kinds !== undefined && Object.hasOwn(schema.kinds, kind)
@@ -36,10 +37,12 @@ export function recordText(schema: SchemaVersions, kind: string, key: string, fi
   return JSON.stringify({ schema_version: currentOf(schema, kind), kind, key, ...fields })
 }
 
+/** Text of the deletion of one key. */
 export function deletionText(schema: SchemaVersions, kind: string, key: string): string {
   return JSON.stringify({ schema_version: currentOf(schema, kind), kind, key, [DELETED]: true })
 }
 
+/** Text of several changes as one line, which is there whole or not at all. */
 export function batchText(schema: SchemaVersions, changes: readonly string[]): string {
   return `{"schema_version":${schema.current},"kind":"${BATCH}","changes":[${changes.join(',')}]}`
 }

@@ -120,8 +120,11 @@ function parseJob(text: string): JobRecord | undefined {
   }
   if (typeof raw !== 'object' || raw === null) return undefined
   const it = raw as Partial<Record<keyof JobRecord, unknown>>
-  const known = it.pid === undefined && it.start_identity === undefined
-  if (!known && !(Number.isSafeInteger(it.pid) && (it.pid as number) > 0 && /^\d+$/.test(String(it.start_identity))))
+  const isIdentified = it.pid !== undefined || it.start_identity !== undefined
+  if (
+    isIdentified &&
+    !(Number.isSafeInteger(it.pid) && (it.pid as number) > 0 && /^\d+$/.test(String(it.start_identity)))
+  )
     return undefined
   if (typeof it.session_id !== 'string' || !Number.isSafeInteger(it.generation)) return undefined
   if (typeof it.boot_id !== 'string' || typeof it.executable !== 'string' || typeof it.ready !== 'boolean')

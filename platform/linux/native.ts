@@ -41,6 +41,7 @@ function load(): Koffi {
   }
 }
 
+/** The calls, loaded with the first use. Throws when koffi has no file for this machine. */
 export function native(): Native {
   if (loaded !== undefined) return loaded
   const koffi = load()

@@ -49,6 +49,7 @@ export function parseStat(text: string): Stat | undefined {
   }
 }
 
+/** Facts of a process now; undefined when there is none. */
 export function readStat(pid: number): Stat | undefined {
   if (!Number.isInteger(pid) || pid <= 0) return undefined
   const text = attempt(() => readFileSync(`/proc/${pid}/stat`, 'latin1'))
@@ -57,6 +58,7 @@ export function readStat(pid: number): Stat | undefined {
   return { ...stat, headless: true }
 }
 
+/** Pure. False for a zombie and for a process whose end has begun. */
 export const isAlive = (stat: Stat): boolean =>
   stat.headless === true || (stat.exiting !== true && stat.state !== 'Z' && stat.state !== 'X' && stat.state !== 'x')
 

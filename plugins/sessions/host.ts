@@ -39,6 +39,7 @@ export interface Host {
   readonly retained: Session[]
 }
 
+/** The supervised job of the session's recorded worker. */
 export const jobOf = (session: Session): WorkerJob => ({
   sessionId: session.id,
   generation: session.record.worker.generation,

@@ -32,6 +32,7 @@ export function inputPlanOf(rules: InputRules): InputPlan {
   }
 }
 
+/** The plan as a record keeps it. */
 export function inputRulesOf(plan: InputPlan): InputRules {
   return {
     bracketed_paste: plan.bracketedPaste,

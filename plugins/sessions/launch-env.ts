@@ -38,6 +38,7 @@ export interface BaseEnvironment {
   readonly tmpdir: string
 }
 
+/** What of the daemon's environment its programs get, with the session's own TMPDIR and a terminal's names. */
 export function baseEnvironment({ daemon, allowlist, tmpdir }: BaseEnvironment): Environment {
   const allowed = [...DEFAULT_ALLOWLIST, ...allowlist]
   const base: Record<string, string> = {}

@@ -9,6 +9,7 @@ import type { Examine } from './runtime.ts'
 import type { SessionRemoveResult } from './types.ts'
 import { removeAndAnswer } from './methods/remove.ts'
 
+/** The service behind the `Sessions` token; its promises are those of SessionService. */
 export function sessionService(host: Host, examine: Examine): SessionService {
   const { registry } = host
   const live = (id: string): Session | undefined => {

@@ -21,6 +21,7 @@ export interface Keeper {
 
 export type Settle = (session: Session, finding: Finding, patience: Patience) => Promise<void>
 
+/** Steps the session to what `finding` proves: takes its worker over, tells its end, or says why neither can be done. */
 export async function settle(keeper: Keeper, session: Session, finding: Finding, patience: Patience): Promise<void> {
   const { host } = keeper
   const { registry } = host

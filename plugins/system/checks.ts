@@ -60,6 +60,7 @@ function nodeVersion(version: string): Finding {
   return { status: 'fail', detail: `${version} is too old; install Node ${OLDEST_NODE.join('.')} or newer` }
 }
 
+/** The checks of this daemon's own needs, by the names of contract/types.md. */
 export function systemChecks({ paths, config, tables, env }: Kernel): Check[] {
   const searchPath = [...config.environment.searchPath, ...(env.PATH ?? '').split(delimiter)].filter((it) => it !== '')
   return [

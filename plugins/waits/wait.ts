@@ -93,6 +93,7 @@ function matched(
   return undefined
 }
 
+/** Pure. True for a session whose program has ended, whatever became of it. */
 export const isOver = (state: SessionState): boolean => state === 'stopped' || state === 'done' || state === 'failed'
 
 function changedRuntime(wanted: RuntimeIdentity, info: SessionInfo | undefined): boolean {
