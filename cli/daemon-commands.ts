@@ -9,7 +9,7 @@ import { daemonEnvironment, startDaemon } from './autostart.ts'
 import type { Cli } from './cli.ts'
 import { faults } from './errors.ts'
 import { err, out } from './out.ts'
-import { daemonElsewhere, lockHolder, type Holder } from './running-daemon.ts'
+import { daemonElsewhere, daemonHere, type Holder } from './running-daemon.ts'
 
 const STOP_MS = 20_000
 const POLL_MS = 20
@@ -41,12 +41,12 @@ function start(cli: Cli): Command {
     ],
     json: false,
     async run(_context, input): Promise<Outcome> {
-      const pid = lockHolder(cli.roots.runtime)?.pid
+      const pid = daemonHere(cli.roots)?.pid
       if (pid !== undefined && (await accepts(cli.roots.daemonSocket)))
         return { ok: null, human: [line(`a daemon is running (pid ${pid})`)] }
       if (!input.has('detach')) return { ok: null, human: [], exitCode: await foreground(cli) }
       await startDaemon(cli.roots, cli.env, cli.installation, err)
-      return { ok: null, human: [line(`daemon started (pid ${lockHolder(cli.roots.runtime)?.pid ?? 'unknown'})`)] }
+      return { ok: null, human: [line(`daemon started (pid ${daemonHere(cli.roots)?.pid ?? 'unknown'})`)] }
     },
   }
 }
@@ -73,7 +73,7 @@ function foreground(cli: Cli): Promise<number> {
 }
 
 /** The daemon that answers here, else the one that holds the same sessions elsewhere. */
-const daemonOf = (cli: Cli): Holder | undefined => lockHolder(cli.roots.runtime) ?? daemonElsewhere(cli.roots)
+const daemonOf = (cli: Cli): Holder | undefined => daemonHere(cli.roots) ?? daemonElsewhere(cli.roots)
 
 /** Ends every daemon that holds one of the caller's directories and waits for their ends; answers the pids. */
 export async function endDaemons(cli: Cli): Promise<readonly number[]> {
@@ -128,7 +128,7 @@ function status(cli: Cli): Command {
     flags: [JSON_FLAG],
     json: true,
     async run(): Promise<Outcome> {
-      const pid = lockHolder(cli.roots.runtime)?.pid
+      const pid = daemonHere(cli.roots)?.pid
       const elsewhere = pid === undefined ? daemonElsewhere(cli.roots) : undefined
       const other = elsewhere?.serves
       const answers = await accepts(cli.roots.daemonSocket)

@@ -32,7 +32,7 @@ function readLock(root: string): readonly string[] | undefined {
 }
 
 /** The daemon that holds `daemon.lock` in a root; undefined when none does. */
-export function lockHolder(root: string): Holder | undefined {
+function lockHolder(root: string): Holder | undefined {
   try {
     const [first = '', facts = ''] = readLock(root) ?? []
     const told = /^\d+$/.test(first) ? Number(first) : undefined
@@ -75,6 +75,14 @@ function servedRoots(text: string): ServedRoots | undefined {
     return undefined
   }
 }
+
+/**
+ * The daemon that serves the caller's runtime directory. One that made a wiped directory again holds no lock in it; its
+ * others name it.
+ */
+export const daemonHere = (roots: Roots): Holder | undefined =>
+  lockHolder(roots.runtime) ??
+  [roots.state, roots.data].map(lockHolder).find((holder) => holder?.serves?.runtime === roots.runtime)
 
 /** A daemon that holds the caller's data or state directory but answers on another socket; undefined when none does. */
 export function daemonElsewhere(roots: Roots): Holder | undefined {

@@ -5,7 +5,7 @@ import { JSON_FLAG, type Command, type Outcome } from '../protocol/command.ts'
 import type { Cli } from './cli.ts'
 import { endDaemons } from './daemon-commands.ts'
 import { faults } from './errors.ts'
-import { lockHolder } from './running-daemon.ts'
+import { daemonHere } from './running-daemon.ts'
 
 const line = (text: string): { line: string } => ({ line: text })
 
@@ -39,7 +39,7 @@ function install(cli: Cli): Command {
       let replaced: number | undefined
       const { changed, ...status } = await service.install(cli.installation.daemon, async ({ pid }) => {
         // Whoever else holds the roots would keep the service from starting.
-        if (lockHolder(cli.roots.runtime)?.pid !== pid) [replaced] = await endDaemons(cli)
+        if (daemonHere(cli.roots)?.pid !== pid) [replaced] = await endDaemons(cli)
       })
       return {
         ok: { ...told(status), changed, ...(replaced === undefined ? {} : { replaced_pid: replaced }) },

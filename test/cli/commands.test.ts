@@ -1,7 +1,7 @@
 import { ALL_BUT_SYSTEM } from '../harness/plugin-names.ts'
 import { describe, expect, test } from 'vitest'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { run } from '../harness/cli.ts'
@@ -302,6 +302,16 @@ test('start directory and program search are the caller’s', async () => {
     env: { PATH: `${join(it.roots.work, 'tools')}:${process.env.PATH}` },
   })
   expect((JSON.parse(made.stdout) as Json).ok?.state).toBe('running')
+})
+
+test('a daemon whose runtime directory was wiped is shown and stopped by its other locks', async () => {
+  const it = await world()
+  rmSync(dirname(it.roots.socket), { recursive: true })
+  const health = async (): Promise<boolean> => (await it.cli(['--no-start', 'health'])).code === 0
+  await until('the daemon answers again', health)
+  expect((await it.cli(['daemon', 'status'])).stdout).toMatch(new RegExp(`^pid +${it.daemon.pid}$`, 'm'))
+  expect((await it.cli(['daemon', 'stop'])).stdout).toContain(`daemon stopped (pid ${it.daemon.pid})`)
+  expect(await it.daemon.ended()).toMatchObject({ code: 0 })
 })
 
 test('doctor: a daemon that does not tell its checks is no good one', async () => {
