@@ -164,7 +164,9 @@ export class Contexts {
 
   async #look(id: string, { starts, moved, again }: Why): Promise<void> {
     const { sessions, projects, places, trees, scope } = this.#edges
-    await trees.follow()
+    const known = sessions.get(id)
+    if (known === undefined) return
+    await trees.follow(known)
     const session = sessions.get(id)
     if (session === undefined) return
     // Before the look: what changes from now on is told.

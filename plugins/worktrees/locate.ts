@@ -31,12 +31,32 @@ export function locate(binding: Named): Located {
   if (!exists(path)) return { kind: 'absent', admin, path }
   // What is behind the link may be anybody's, and git would delete it.
   if (lstatSync(path).isSymbolicLink()) return { kind: 'broken', path, problem: 'a symbolic link is in its place' }
-  const back = readLine(join(path, '.git'))
-  if (back === undefined) return { kind: 'broken', path, problem: 'it has no .git file; git worktree repair mends it' }
-  const points = back.startsWith('gitdir: ') ? resolve(path, back.slice('gitdir: '.length)) : ''
-  if (!isSame(points, admin)) return { kind: 'broken', path, problem: 'its .git file names another repository' }
+  if (readLine(join(path, '.git')) === undefined)
+    return { kind: 'broken', path, problem: 'it has no .git file; git worktree repair mends it' }
+  const named = entryNamed(path)
+  if (named === undefined || !isSame(named, admin))
+    return { kind: 'broken', path, problem: 'its .git file names another repository' }
   return { kind: 'present', admin, path }
 }
+
+/**
+ * Linked worktrees that a canonical path lies in, the innermost first, by the file git leaves in their roots: what their
+ * number costs is the depth of the path. `admin` is the entry that file names, whether or not it is there.
+ */
+export function* treesAbove(path: string): Generator<{ readonly root: string; readonly admin: string }> {
+  for (let root = path; ; root = dirname(root)) {
+    const admin = entryNamed(root)
+    if (admin !== undefined) yield { root, admin }
+    if (dirname(root) === root) return
+  }
+}
+
+/** Git's entry that the .git file of a tree names, absolute; undefined without such a file. */
+function entryNamed(root: string): string | undefined {
+  const line = readLine(join(root, '.git'))
+  return line?.startsWith(POINTER) === true ? resolve(root, line.slice(POINTER.length)) : undefined
+}
+const POINTER = 'gitdir: '
 
 /** Git's name for the tree at `path`; undefined when it has none. */
 export function entryFor(commonDir: string, path: string): string | undefined {

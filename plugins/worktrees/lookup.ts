@@ -1,6 +1,6 @@
 /** Questions about managed trees: whose, where, who works in one, and what holds one back. */
 import { realpathSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import type { Table } from '../../kernel/store/tables.ts'
 import type { SessionService } from '../sessions/api.ts'
 import type { SessionInfo } from '../sessions/types.ts'
@@ -11,8 +11,10 @@ import { stored } from './create.ts'
 import { faults } from './faults.ts'
 import type { Git } from './git/run.ts'
 import { holdingsOf, lostHead } from './holdings.ts'
-import { exists, locate, type Located } from './locate.ts'
+import { exists, locate, treesAbove, type Located } from './locate.ts'
 import { commitsApart } from './private-commits.ts'
+
+type Present = Extract<Located, { kind: 'present' }>
 
 /** Places a tree is remembered to have been at. */
 const MAX_FORMER = 8
@@ -45,9 +47,22 @@ export class Lookup {
 
   /** Root of the managed tree a canonical path lies in. */
   containing(path: string): string | undefined {
-    return this.list()
-      .map((it) => locate(it))
-      .find((it) => it.kind === 'present' && isInside(canonical(it.path), path))?.path
+    return this.#above(path)?.at.path
+  }
+
+  /** The innermost managed tree a canonical path lies in. */
+  #above(path: string): { readonly binding: Binding; readonly at: Present } | undefined {
+    for (const { root, admin } of treesAbove(path)) {
+      const entry = canonical(admin)
+      const named = this.list().filter(
+        (it) => it.common_dir === dirname(dirname(entry)) && (it.entry === undefined || it.entry === basename(entry)),
+      )
+      for (const binding of named) {
+        const at = locate(binding)
+        if (at.kind === 'present' && canonical(at.path) === root) return { binding, at }
+      }
+    }
+    return undefined
   }
 
   /** The trees of one repository, where they are now. */
@@ -63,6 +78,9 @@ export class Lookup {
    */
   at(path: string): Binding | undefined {
     const real = canonical(path)
+    const above = this.#above(real)
+    if (above !== undefined && canonical(above.at.path) === real) return above.binding
+    // No tree stands there, or one that git does not take: only the records tell whose it was.
     const here = this.list().find((it) => {
       const now = locate(it).path
       return now === path || canonical(now) === real
@@ -74,25 +92,25 @@ export class Lookup {
   }
 
   /** Where a session's tree is now; a tree that was moved is remembered where it is. Throws session_no_worktree. */
-  async find(sessionId: string): Promise<{ binding: Binding; at: Extract<Located, { kind: 'present' }> }> {
+  async find(sessionId: string): Promise<{ binding: Binding; at: Present }> {
     const binding = this.get(sessionId)
     if (binding === undefined) throw faults.session_no_worktree({ id: sessionId })
     const at = locate(binding)
     if (at.kind !== 'present')
       throw faults.session_no_worktree({ id: sessionId, gone: at.path, problem: problemOf(at) })
     if (at.path === binding.path) return { binding, at }
-    await this.follow()
+    await this.follow({ id: sessionId, cwd: binding.path })
     const moved = this.get(sessionId) ?? binding
     return { binding: moved, at }
   }
 
   /**
-   * Finds the trees that were moved with git: their records and the directories of the sessions in them follow, whatever
-   * is in the old place meanwhile. Throws worktree_store_error.
+   * Finds out whether the tree of a session, or the one it is in, was moved with git: the record of that tree and the
+   * directories of all sessions in it follow, whatever is in the old place meanwhile. Throws worktree_store_error.
    */
-  async follow(): Promise<void> {
+  async follow({ id, cwd }: Pick<SessionInfo, 'id' | 'cwd'>): Promise<void> {
     const { sessions } = this.#edges
-    for (const binding of this.list()) {
+    for (const binding of this.list().filter((it) => it.session_id === id || isInside(it.path, cwd))) {
       const at = locate(binding)
       if (at.kind !== 'present' || at.path === binding.path) continue
       for (const it of sessions.list())

@@ -32,7 +32,7 @@ export default definePlugin({
       trees: {
         containing: (path) => trees.lookup.containing(path),
         boundTo: (id) => trees.lookup.boundTo(id),
-        follow: () => trees.lookup.follow(),
+        follow: (session) => trees.lookup.follow(session),
         movedTo: (path) => trees.lookup.movedTo(path),
         inRepository: (commonDir) => trees.lookup.inRepository(commonDir),
         prune: (commonDir) => trees.prune(commonDir),

@@ -1,4 +1,5 @@
 import type { Rescued } from '../sessions/api.ts'
+import type { SessionInfo } from '../sessions/types.ts'
 
 /** What projects need to know of managed trees. */
 export interface TreeDoor {
@@ -6,8 +7,8 @@ export interface TreeDoor {
   containing(path: string): string | undefined
   /** Where the tree made for a session is now, whether or not the session is in it. */
   boundTo(sessionId: string): string | undefined
-  /** Records and sessions of trees that were moved with git follow them. Throws worktree_store_error. */
-  follow(): Promise<void>
+  /** The tree of a session, or the one it is in, may have been moved with git: records and sessions follow. Throws worktree_store_error. */
+  follow(session: Pick<SessionInfo, 'id' | 'cwd'>): Promise<void>
   /** Where a directory is now that is gone and was in a managed tree before that was moved. */
   movedTo(path: string): string | undefined
   /** Every managed tree of a repository, where it is now. */
