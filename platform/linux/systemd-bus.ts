@@ -191,6 +191,7 @@ export class SystemdManager implements Disposable {
     bus.on('error', (failure: unknown) => lose(messageOf(failure)))
     connectionOf(bus).once('end', () => lose('the bus closed the connection'))
     bus.on('message', (it) => this.#heard(it))
+    guard(bus, (failure) => lose(messageOf(failure)))
     try {
       const connected = new Promise<void>((resolve) => bus.on('connect', resolve))
       const late = (): never => {
@@ -238,10 +239,24 @@ export interface Job {
 /** dbus-next does not tell that its connection ended; its own event emitter does. */
 interface Connection {
   once(event: 'end', run: () => void): void
-  readonly stream: { destroy(): void }
+  readonly stream: { destroy(): void; emit: (...event: unknown[]) => boolean }
 }
 const connectionOf = (bus: DBus.MessageBus): Connection => (bus as unknown as { _connection: Connection })._connection
 const destroy = (bus: DBus.MessageBus): void => connectionOf(bus).stream.destroy()
+
+/** dbus-next throws what it cannot read out of the stream's events, where nobody but the process would take it. */
+function guard(bus: DBus.MessageBus, take: (failure: unknown) => void): void {
+  const { stream } = connectionOf(bus)
+  const emit = stream.emit.bind(stream)
+  stream.emit = (...event) => {
+    try {
+      return emit(...event)
+    } catch (failure) {
+      take(failure)
+      return true
+    }
+  }
+}
 
 let loaded: typeof DBus | undefined
 /** Loaded at the first use: most daemons and commands never ask a service manager. */

@@ -271,6 +271,38 @@ describe.skipIf(typeof manager === 'string')('systemd', () => {
     server.close()
   })
 
+  test.each([
+    ['no answer of a bus', Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n'), ''],
+    [
+      'a length over all bounds',
+      Buffer.from([0x6c, 2, 0, 1, 0xf0, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0xf0, 0xff, 0xff, 0xff]),
+      'OK 12\r\n',
+    ],
+    [
+      'fields of no type',
+      Buffer.concat([Buffer.from([0x6c, 2, 0, 1, 8, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0]), Buffer.alloc(24, 0xff)]),
+      'OK 12\r\n',
+    ],
+  ])('a bus that talks nonsense (%s) is one that is away', async (_, nonsense, welcome) => {
+    const { directory, open } = world()
+    const socket = join(directory, 'nonsense')
+    const server = net.createServer((client) => {
+      client.on('error', () => undefined)
+      client.once('data', () => {
+        if (welcome !== '') client.write(welcome)
+        client.on('data', () => client.write(nonsense))
+        if (welcome === '') client.write(nonsense)
+      })
+    })
+    server.listen(socket)
+    await once(server, 'listening')
+    for (let look = 0; look < 3; look++) {
+      await using supervisor = open({ bus: socket, callMs: 300 })
+      await expect(supervisor.inspect(jobFor('run'))).rejects.toMatchObject({ code: 'runtime_supervision_unavailable' })
+    }
+    server.close()
+  })
+
   test('a lost connection fails what was asked and is made again for the next question', async () => {
     const { directory, open } = world()
     const socket = join(directory, 'relay')
