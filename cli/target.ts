@@ -1,4 +1,5 @@
 /** What a session target means (contract/cli.md, Global). Pure. */
+import { ISSUED_SESSION_ID } from '../protocol/session-id.ts'
 import { faults } from './errors.ts'
 
 export interface Candidate {
@@ -8,7 +9,6 @@ export interface Candidate {
 
 /** Characters of an id prefix beyond `s-`: shorter ones change meaning with the next session. */
 const LEAST_PREFIX = 4
-const FULL_ID = /^(s-[0-9A-HJKMNP-TV-Z]{26}|ext-[0-9]+)$/
 
 /** Splits `<host>/<target>`; throws cli_usage for more than one slash. */
 export function splitTarget(text: string): { host: string | undefined; target: string } {
@@ -22,7 +22,7 @@ export function splitTarget(text: string): { host: string | undefined; target: s
 }
 
 /** An id in full needs no look-up. */
-export const isFullId = (target: string): boolean => FULL_ID.test(target)
+export const isFullId = (target: string): boolean => ISSUED_SESSION_ID.test(target) || /^ext-[0-9]+$/.test(target)
 
 /** Exact id, then unique display name, then unique id prefix. Throws session_not_found, ambiguous_session_name. */
 export function resolveTarget(target: string, sessions: readonly Candidate[]): string {

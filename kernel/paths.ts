@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { resolveRoots, rootFaults, socketPathLimit, type PathFacts, type Roots } from '../platform/roots.ts'
 import { catalogue } from '../protocol/fault.ts'
+import { SESSION_ID_PART } from '../protocol/session-id.ts'
 
 export type { PathFacts } from '../platform/roots.ts'
 
@@ -33,7 +34,6 @@ export const METADATA_LOG = 'metadata.jsonl'
 const SAMPLE_SESSION_ID = `s-${'0'.repeat(26)}`
 /** Sockets are bound under `.s` and 16 hex digits, then renamed; this name is longer than control.sock. */
 const STAGED_NAME = `.s${'0'.repeat(16)}`
-const SESSION_ID = /^(?!\.)[A-Za-z0-9._:-]{1,128}$/
 
 /**
  * Places everything by the XDG variables and HOME. Throws Fault paths_unavailable (naming the variable) for an empty,
@@ -65,7 +65,7 @@ export function resolvePaths(env: Readonly<Record<string, string | undefined>>, 
 
 /** One path component: a session id never leaves its parent directory. */
 function part(sessionId: string): string {
-  if (SESSION_ID.test(sessionId)) return sessionId
+  if (SESSION_ID_PART.test(sessionId)) return sessionId
   throw rootFaults.paths_unavailable({
     problem: `${JSON.stringify(sessionId)} cannot be a session id`,
     recover: 'use an id that session.list shows',

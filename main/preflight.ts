@@ -17,6 +17,7 @@ import type { Processes } from '../platform/processes.ts'
 import { readJournals } from '../plugins/sessions/journal.ts'
 import { sessionTable, type SessionRecord } from '../plugins/sessions/record.ts'
 import { Fault, catalogue, messageOf } from '../protocol/fault.ts'
+import { PATH_SAFE_SESSION_ID } from '../protocol/session-id.ts'
 import { WORKER_PROTOCOL } from '../protocol/worker/messages.ts'
 import {
   isEnded,
@@ -198,7 +199,7 @@ function sessionsWithFiles(
 ): readonly string[] | { readonly unreadable: { readonly directory: string; readonly problem: string } } {
   const directory = dirname(paths.journals('s-0'))
   try {
-    return readdirSync(directory).filter((it) => /^s-[0-9A-Z]+$/.test(it))
+    return readdirSync(directory).filter((it) => PATH_SAFE_SESSION_ID.test(it))
   } catch (failure) {
     if ((failure as NodeJS.ErrnoException).code === 'ENOENT') return []
     return { unreadable: { directory, problem: messageOf(failure) } }

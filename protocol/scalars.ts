@@ -49,8 +49,6 @@ export const SessionId = v.pipe(
   v.minLength(1),
   v.check((text) => utf8Bytes(text) <= MAX_ID_BYTES && !CONTROL_CHARACTER.test(text), 'not a session id'),
 )
-/** Ids that may become a path below a root: only what a daemon issues, ULIDs and the numbers of releases before ours. */
-export const PATH_SAFE_SESSION_ID = /^s-([0-9A-HJKMNP-TV-Z]{26}|[0-9]{1,20})$/
 export const WorkerInstanceId = v.pipe(
   v.string(),
   v.minLength(1),

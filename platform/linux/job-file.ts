@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault, coreFaults } from '../../protocol/fault.ts'
+import { SESSION_ID_PART } from '../../protocol/session-id.ts'
 import { crashPoint } from '../crash-points.ts'
 import { platformFaults } from '../faults.ts'
 import { privateDir, readPrivate, removeFile, writeAtomicSync } from '../private-files.ts'
@@ -26,7 +27,6 @@ export type StoredJob = { job: WorkerJob; record: JobRecord } | { job: WorkerJob
 const MAX_BYTES = 1_048_576
 /** What a writer that was killed between write and rename leaves; writes are synchronous, so none of ours is under way. */
 const UNFINISHED = /^\.[A-Za-z0-9._:-]+\.json\.[0-9a-f]+$/
-const NAME = /^(?!\.)([A-Za-z0-9._:-]{1,128})-([1-9]\d{0,9})\.json$/
 
 export class JobFiles {
   readonly #directory: string
@@ -38,7 +38,7 @@ export class JobFiles {
 
   path({ sessionId, generation }: WorkerJob): string {
     const name = `${sessionId}-${generation}.json`
-    if (!NAME.test(name)) throw new Error(`no job file name can be made of ${JSON.stringify(name)}`)
+    if (jobOf(name) === undefined) throw new Error(`no job file name can be made of ${JSON.stringify(name)}`)
     return join(this.#directory, name)
   }
 
@@ -103,11 +103,18 @@ export class JobFiles {
     }
     for (const name of names.filter((it) => UNFINISHED.test(it))) removeFile(join(this.#directory, name))
     return names.sort().flatMap((name) => {
-      const [, sessionId, generation] = NAME.exec(name) ?? []
-      if (sessionId === undefined) return []
-      return this.read({ sessionId, generation: Number(generation) }) ?? []
+      const job = jobOf(name)
+      return job === undefined ? [] : (this.read(job) ?? [])
     })
   }
+}
+
+/** Undefined when it is not the name of a job file. */
+function jobOf(name: string): WorkerJob | undefined {
+  const [, sessionId, generation] = /^(.+)-([1-9]\d{0,9})\.json$/.exec(name) ?? []
+  return sessionId === undefined || !SESSION_ID_PART.test(sessionId)
+    ? undefined
+    : { sessionId, generation: Number(generation) }
 }
 
 /** Undefined when the text is no job record. */

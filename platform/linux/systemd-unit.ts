@@ -3,6 +3,7 @@
  * name leaves this layer.
  */
 import { createHash } from 'node:crypto'
+import { SESSION_ID_PART } from '../../protocol/session-id.ts'
 import type { JobRecord } from './job-file.ts'
 import type { ProcessIdentity, Processes } from '../processes.ts'
 import type { JobSpec, JobState, WorkerJob } from '../supervisor.ts'
@@ -17,11 +18,9 @@ export const sessionsSlice = (ns: string): string => `pohunek-${ns}-sessions.sli
 /** Matches every worker of the namespace, for ListUnitsByPatterns. */
 export const workerPattern = (ns: string): string => `pohunek-${ns}-worker-*.service`
 
-const SESSION_ID = /^(?!\.)[A-Za-z0-9._:-]{1,128}$/
-
 /** Throws for a session id that could not be told apart inside a unit name; no session has such an id. */
 export function workerUnit(ns: string, { sessionId, generation }: WorkerJob): string {
-  if (!SESSION_ID.test(sessionId) || !Number.isSafeInteger(generation) || generation < 1)
+  if (!SESSION_ID_PART.test(sessionId) || !Number.isSafeInteger(generation) || generation < 1)
     throw new Error(`no unit name can be made of ${JSON.stringify(sessionId)} and ${generation}`)
   return `pohunek-${ns}-worker-${sessionId}-${generation}.service`
 }
@@ -30,7 +29,7 @@ export function parseWorkerUnit(ns: string, name: string): WorkerJob | undefined
   const head = `pohunek-${ns}-worker-`
   if (!name.startsWith(head)) return undefined
   const [, sessionId, generation] = /^(.+)-([1-9]\d{0,9})\.service$/.exec(name.slice(head.length)) ?? []
-  return sessionId === undefined || !SESSION_ID.test(sessionId)
+  return sessionId === undefined || !SESSION_ID_PART.test(sessionId)
     ? undefined
     : { sessionId, generation: Number(generation) }
 }

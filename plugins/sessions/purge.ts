@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import type { Paths } from '../../kernel/paths.ts'
 import { coreFaults } from '../../protocol/fault.ts'
-import { PATH_SAFE_SESSION_ID } from '../../protocol/scalars.ts'
+import { PATH_SAFE_SESSION_ID } from '../../protocol/session-id.ts'
 import { sessionLogName } from '../../protocol/worker/files.ts'
 
 /**

@@ -7,6 +7,7 @@ import { dirname } from 'node:path'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import { pollUntil } from '../../platform/timing.ts'
 import type { JobState, WorkerJob } from '../../platform/supervisor.ts'
+import { ISSUED_SESSION_ID } from '../../protocol/session-id.ts'
 import { sessionOfLog } from '../../protocol/worker/files.ts'
 import { isSame } from './examine.ts'
 import type { Host } from './host.ts'
@@ -76,8 +77,6 @@ function workersGone(host: Host, job: WorkerJob): boolean {
 const isKnown = (host: Host, sessionId: string): boolean =>
   host.registry.find(sessionId) !== undefined || host.kernel.tables.quarantined.length > 0
 
-const SESSION_ID = /^s-[0-9A-HJKMNP-TV-Z]{26}$/
-
 /** Deletes files of workers that never ran anything and have neither record nor job. */
 export async function purgeUnrecorded(host: Host, withJob: ReadonlySet<string>): Promise<void> {
   const { paths } = host.kernel
@@ -92,7 +91,7 @@ export async function purgeUnrecorded(host: Host, withJob: ReadonlySet<string>):
     host.log.warn({ problem: messageOf(failure) }, 'files without an owner cannot be looked for')
     return
   }
-  const ids = new Set(names.map((it) => sessionOfLog(it) ?? it).filter((it) => SESSION_ID.test(it)))
+  const ids = new Set(names.map((it) => sessionOfLog(it) ?? it).filter((it) => ISSUED_SESSION_ID.test(it)))
   for (const id of ids) {
     if (withJob.has(id) || isKnown(host, id)) continue
     const journals = readJournals(paths.journals(id), id)

@@ -1,10 +1,15 @@
 /** Files a worker writes and its daemon reads (contract/environment.md §3 and §5). Pure. */
-const LOG_NAME = /^pohunek-session-(s-[0-9A-Z]+)\.jsonl(?:\.|$)/
+import { PATH_SAFE_SESSION_ID } from '../session-id.ts'
+
+const LOG_NAME = /^pohunek-session-(.+?)\.jsonl(?:\.|$)/
 
 /** Name of a session's log below <state>/logs; rotated ones have `.1`, `.2`, … behind it. */
 export const sessionLogName = (sessionId: string): string => `pohunek-session-${sessionId}.jsonl`
 /** Id of the session a log, rotated or not, belongs to; undefined for any other file. */
-export const sessionOfLog = (name: string): string | undefined => LOG_NAME.exec(name)?.[1]
+export function sessionOfLog(name: string): string | undefined {
+  const [, id] = LOG_NAME.exec(name) ?? []
+  return id !== undefined && PATH_SAFE_SESSION_ID.test(id) ? id : undefined
+}
 /** 4 MiB each, the one being written and `.1` to `.3`: 16 MiB a session. */
 export const SESSION_LOG_LIMITS = { maxFileBytes: 4 * 1_048_576, maxFiles: 4 } as const
 
