@@ -2,6 +2,9 @@
 
 /** C0, DEL and C1: never allowed in names, ids or labels. */
 export const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/
+/** `text` with `by` in the place of each of them. */
+export const replaceControls = (text: string, by: string): string =>
+  text.replace(new RegExp(CONTROL_CHARACTER, 'g'), by)
 
 export const SESSION_STATES = ['starting', 'running', 'stopped', 'done', 'failed'] as const
 export const AGENT_ACTIVITIES = ['working', 'blocked', 'idle'] as const

@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { contract } from '../../protocol/contract.ts'
 import { Dec, Int, SessionId, Timestamp } from '../../protocol/scalars.ts'
+import { AGENT_ACTIVITIES } from '../../protocol/words.ts'
 import { AgentActivity, RuntimeIdentity, StateSource } from '../sessions/types.ts'
 import { faults } from './faults.ts'
 import { REGION_KINDS } from './regions.ts'
@@ -21,7 +22,7 @@ const looking = [
 
 export const EvidenceVoice = v.object({
   source: StateSource,
-  says: v.picklist(['working', 'blocked', 'idle', 'nothing']),
+  says: v.picklist([...AGENT_ACTIVITIES, 'nothing']),
   /** Since it says so; left out where that is not known. */
   age_ms: v.optional(Int),
   counted: v.boolean(),

@@ -8,6 +8,7 @@ import type { Log } from '../../kernel/log.ts'
 import type { Table, TableSpec } from '../../kernel/store/tables.ts'
 import * as v from 'valibot'
 import { messageOf } from '../../protocol/fault.ts'
+import { replaceControls } from '../../protocol/words.ts'
 import { ProjectInfo, type ProjectListFilter } from './contract-projects.ts'
 import { faults } from './faults.ts'
 import { listTrees, type Repository } from './git/repository.ts'
@@ -184,9 +185,9 @@ export async function rootOf(
 
 /** Pure. The folder's name, readable on one line; of a bare `.git` the folder it is in. */
 export function labelOf(root: string): string {
-  const name = basename(basename(root) === '.git' ? dirname(root) : root)
-    .replace(/(?<=.)\.git$/, '')
-    .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, ' ')
+  const folder = basename(basename(root) === '.git' ? dirname(root) : root).replace(/(?<=.)\.git$/, '')
+  const name = replaceControls(folder, ' ')
+    .replace(/[\u2028\u2029]/g, ' ')
     .trim()
   return name === '' ? 'repository' : name
 }

@@ -2,13 +2,15 @@
  * Remote addresses as they may be shown: who signs in, with what, and everything a query could carry are left out. Pure.
  * What has no known form is cut rather than trusted.
  */
+import { replaceControls } from '../../protocol/words.ts'
+
 const MAX_URL_CHARS = 1_024
 /** The account every hosted repository is reached by over ssh; it names nobody. */
 const NOBODY = 'git'
 
 /** `address` without credentials. */
 export function redacted(address: string): string {
-  const plain = address.replace(/[\u0000-\u001f\u007f-\u009f]/g, '').slice(0, MAX_URL_CHARS)
+  const plain = replaceControls(address, '').slice(0, MAX_URL_CHARS)
   const [, helper] = /^([A-Za-z0-9_+-]+)::/.exec(plain) ?? []
   // `ext::<command>` and the like: what follows means what the helper makes of it.
   if (helper !== undefined) {

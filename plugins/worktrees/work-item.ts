@@ -4,8 +4,7 @@
  */
 import { catalogue } from '../../protocol/fault.ts'
 import { METADATA_MAX_VALUE_BYTES } from '../../protocol/limits.ts'
-
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
+import { CONTROL_CHARACTER } from '../../protocol/words.ts'
 
 /** Raised by the CLI, before anything is sent. */
 export const itemFaults = catalogue({
@@ -84,7 +83,8 @@ export function linkOf(
     'link.branch': text(item, ['branch', 'branchName', 'branch_name', 'headRefName']) ?? '',
   }
   for (const [key, value] of Object.entries(link) as [string, string][]) {
-    if (CONTROL.test(value)) throw itemFaults.prompt_render_failed({ problem: `${key} would hold control characters` })
+    if (CONTROL_CHARACTER.test(value))
+      throw itemFaults.prompt_render_failed({ problem: `${key} would hold control characters` })
     if (Buffer.byteLength(value) > METADATA_MAX_VALUE_BYTES)
       throw itemFaults.prompt_render_failed({ problem: `${key} would be over ${METADATA_MAX_VALUE_BYTES} bytes` })
   }
