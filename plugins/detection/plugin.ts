@@ -3,15 +3,13 @@ import { definePlugin } from '../../kernel/plugin.ts'
 import { processes } from '../../platform/index.ts'
 import type { Processes } from '../../platform/processes.ts'
 import { Runtimes } from '../packages/api.ts'
-import { Sessions, sessionFaults } from '../sessions/api.ts'
+import { Sessions } from '../sessions/api.ts'
 import { Detection } from './api.ts'
 import contract from './contract.ts'
-import { explain } from './explain.ts'
-import { faults } from './faults.ts'
 import { activityGate } from './gate.ts'
 import { Manifests } from './manifests.ts'
-import { detectionBytes, MAX_DETECTION_BYTES, previewsOf } from './previews.ts'
-import { REGION_KINDS } from './regions.ts'
+import { detection } from './methods/detection.ts'
+import { explain } from './methods/explain.ts'
 import { Trackers } from './trackers.ts'
 
 export const detectionPlugin = (facts: Processes = processes) =>
@@ -78,22 +76,8 @@ export const detectionPlugin = (facts: Processes = processes) =>
           glance: (id: string) => trackers.glance(id),
         },
         methods: {
-          'session.explain': ({ session_id }) => explain(session_id, { sessions, trackers, clock }),
-          'session.detection': async ({ session_id }) => {
-            const session = sessions.get(session_id)
-            if (session === undefined) throw sessionFaults.session_not_found({ id: session_id })
-            const manifest = manifests.of(session.agent, session.agent_base)
-            const picture = await sessions.snapshot(session_id)
-            const result = {
-              session_id,
-              supported_regions: [...REGION_KINDS],
-              previews: manifest === undefined ? [] : previewsOf(manifest.whole, picture),
-            }
-            const bytes = detectionBytes(result)
-            if (bytes > MAX_DETECTION_BYTES)
-              throw faults.session_detection_response_too_large({ id: session_id, bytes, limit: MAX_DETECTION_BYTES })
-            return result
-          },
+          'session.explain': explain({ sessions, trackers, clock }),
+          'session.detection': detection(sessions, manifests),
         },
       }
     },

@@ -6,6 +6,8 @@ import { Notifications } from '../notifications/api.ts'
 import { Sessions } from '../sessions/api.ts'
 import { Worktrees } from '../worktrees/api.ts'
 import contract from './contract.ts'
+import { getPolicy, setPolicy } from './methods/policy.ts'
+import { sweep } from './methods/sweep.ts'
 import { PolicyFile } from './policy.ts'
 import { Sweeps } from './sweep.ts'
 
@@ -48,14 +50,9 @@ export default definePlugin({
     )
     return {
       methods: {
-        'session.policy.get': () => ({ retention: policy.now }),
-        'session.policy.set': async ({ retention }) => {
-          await policy.set(retention)
-          arm()
-          return { retention: policy.now }
-        },
-        'session.retention.sweep': (params, call) =>
-          sweeps.run({ dryRun: params?.dry_run ?? false, limit: params?.limit }, call.signal),
+        'session.policy.get': getPolicy(policy),
+        'session.policy.set': setPolicy(policy, arm),
+        'session.retention.sweep': sweep(sweeps),
       },
     }
   },

@@ -1,10 +1,12 @@
 /** session.explain: one look, with everything that was weighed. Terminal text is not part of it. */
-import type { Clock } from '../../kernel/clock.ts'
-import { sessionFaults, type SessionService } from '../sessions/api.ts'
-import type { SessionExplanation } from './contract.ts'
-import { slownessOf, type AgentManifest } from './manifests.ts'
-import type { Look, Tracker } from './tracker.ts'
-import type { Trackers } from './trackers.ts'
+import type { Clock } from '../../../kernel/clock.ts'
+import type { Handler } from '../../../kernel/plugin.ts'
+import { sessionFaults, type SessionService } from '../../sessions/api.ts'
+import type contract from '../contract.ts'
+import type { SessionExplanation } from '../contract.ts'
+import { slownessOf, type AgentManifest } from '../manifests.ts'
+import type { Look, Tracker } from '../tracker.ts'
+import type { Trackers } from '../trackers.ts'
 
 export interface ExplainOptions {
   readonly sessions: Pick<SessionService, 'get'>
@@ -13,26 +15,27 @@ export interface ExplainOptions {
 }
 
 /** Throws session_not_found and what a look at the terminal throws. A session that does not run is explained as such. */
-export async function explain(id: string, options: ExplainOptions): Promise<SessionExplanation> {
-  const { sessions, trackers, clock } = options
-  const session = sessions.get(id)
-  if (session === undefined) throw sessionFaults.session_not_found({ id })
-  const tracker = trackers.tracker(id)
-  const look = await tracker?.look()
-  if (tracker === undefined || look === undefined) {
-    const why =
-      tracker === undefined || trackers.tracker(id) !== tracker
-        ? 'no program of the session can be looked at'
-        : `no usable detection manifest reads the screen of ${session.agent}`
-    return { session_id: id, sources: [], identity: { in_front: 'unknown', why }, transitions: past(tracker, clock) }
+export const explain =
+  ({ sessions, trackers, clock }: ExplainOptions): Handler<(typeof contract.methods)['session.explain']> =>
+  async ({ session_id: id }) => {
+    const session = sessions.get(id)
+    if (session === undefined) throw sessionFaults.session_not_found({ id })
+    const tracker = trackers.tracker(id)
+    const look = await tracker?.look()
+    if (tracker === undefined || look === undefined) {
+      const why =
+        tracker === undefined || trackers.tracker(id) !== tracker
+          ? 'no program of the session can be looked at'
+          : `no usable detection manifest reads the screen of ${session.agent}`
+      return { session_id: id, sources: [], identity: { in_front: 'unknown', why }, transitions: past(tracker, clock) }
+    }
+    return {
+      session_id: id,
+      ...shownOf(id, tracker, trackers, clock),
+      ...lookOf(look, clock),
+      transitions: past(tracker, clock),
+    }
   }
-  return {
-    session_id: id,
-    ...shownOf(id, tracker, trackers, clock),
-    ...lookOf(look, clock),
-    transitions: past(tracker, clock),
-  }
-}
 
 function shownOf(
   id: string,
