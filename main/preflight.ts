@@ -104,6 +104,33 @@ const preflightFaults = catalogue({
  * whole store and the journals of all sessions.
  */
 export function preflight(options: PreflightOptions): { report: PreflightReport; refusal: Fault | undefined } {
+  const found = gather(options)
+  const outcome = judge(found, options)
+  return { report: reportOf(found, outcome), refusal: refusalOf(found, outcome) }
+}
+
+/** What there is. The journals of a session are read when they are first asked for. */
+interface Found {
+  readonly file: string
+  readonly store: DryRun
+  /** The record logs of plugins beside that of the sessions. */
+  readonly others: readonly DryRun[]
+  readonly table: ReturnType<typeof tableOf<SessionRecord>>
+  readonly written: ReturnType<typeof sessionsWithFiles>
+  readonly evidenceOf: (id: string) => Evidence
+}
+
+interface Outcome {
+  /** Why a daemon would not start on the stores. */
+  readonly unstartable: Fault | undefined
+  /** The store was emptied: a daemon would start on it and know none of its sessions. */
+  readonly lost: Fault | undefined
+  readonly sessions: readonly SessionVerdict[]
+  readonly unmanaged: readonly UnmanagedWorker[]
+  readonly stopped: readonly SessionVerdict[]
+}
+
+function gather(options: PreflightOptions): Found {
   const { env, processes } = options
   const paths = resolvePaths(env, { uid: process.geteuid?.() ?? 0, platform: process.platform, tmpdir: options.tmpdir })
   for (const path of [paths.runtime, paths.data, paths.state, paths.logs]) checkIfPresent(path)
@@ -125,49 +152,56 @@ export function preflight(options: PreflightOptions): { report: PreflightReport;
     known.set(id, evidence)
     return evidence
   }
+  return { file, store, others, table, written: sessionsWithFiles(paths), evidenceOf }
+}
+
+function judge(found: Found, options: Pick<PreflightOptions, 'isServed'>): Outcome {
+  const { file, store, others, table, written, evidenceOf } = found
   const records = [...table.records.values()]
   const judged = records
     .filter((it) => !isEnded(it))
     .map((it) => judgeLive(it, evidenceOf(it.info.id)))
     .filter((it) => it !== undefined)
-  const written = sessionsWithFiles(paths)
   const ids = store.state === 'refused' || 'unreadable' in written ? [] : written
   const unrecorded = ids.flatMap((id) => strangers(id, table.records, evidenceOf(id)))
   const isEmptied = store.state !== 'missing' && store.records === 0 && ids.some((id) => ranPrograms(evidenceOf(id)))
-  // The report has one store: that of the sessions, refused also when this daemon would not start on another one.
-  const unstartable = [store, ...others].find((it) => it.error !== undefined)?.error
-  const lost = isEmptied ? preflightFaults.store_records_lost({ file }) : undefined
-  const error = unstartable ?? lost
   // A record that cannot be read may be of any worker no record names.
-  const lostRecords = store.damaged.length + table.damaged.length + (isEmptied ? 1 : 0)
-  const sessions = lostRecords === 0 ? judged : [...judged, ...unrecorded.map(withoutRecord)]
-  const stopped = records.map((it) => judgeStopped(it, options)).filter((it) => it !== undefined)
-  const atRisk = [...sessions, ...stopped].filter((it) => it.verdict !== 'adoptable').length
+  const isComplete = store.damaged.length + table.damaged.length === 0 && !isEmptied
   return {
-    report: {
-      report_version: 1,
-      store: {
-        state: error === undefined ? store.state : 'refused',
-        schema_from: store.schemaFrom ?? null,
-        schema_to: store.schemaTo,
-        records: store.records,
-        error_code: error?.code ?? null,
-        error: error?.message ?? null,
-      },
-      sessions,
-      unmanaged_workers: lostRecords === 0 ? unrecorded : [],
-      runtimes: null,
-      stopped_sessions: stopped,
-    },
-    refusal:
-      unstartable !== undefined
-        ? unusable(unstartable)
-        : ((lost && unusable(lost)) ??
-          ('unreadable' in written
-            ? preflightFaults.service_upgrade_preflight_failed(written.unreadable)
-            : undefined) ??
-          (atRisk > 0 ? preflightFaults.service_upgrade_sessions_at_risk({ atRisk }) : undefined)),
+    unstartable: [store, ...others].find((it) => it.error !== undefined)?.error,
+    lost: isEmptied ? preflightFaults.store_records_lost({ file }) : undefined,
+    sessions: isComplete ? judged : [...judged, ...unrecorded.map(withoutRecord)],
+    unmanaged: isComplete ? unrecorded : [],
+    stopped: records.map((it) => judgeStopped(it, options)).filter((it) => it !== undefined),
   }
+}
+
+function reportOf({ store }: Found, { unstartable, lost, sessions, unmanaged, stopped }: Outcome): PreflightReport {
+  // The report has one store: that of the sessions, refused also when this daemon would not start on another one.
+  const error = unstartable ?? lost
+  return {
+    report_version: 1,
+    store: {
+      state: error === undefined ? store.state : 'refused',
+      schema_from: store.schemaFrom ?? null,
+      schema_to: store.schemaTo,
+      records: store.records,
+      error_code: error?.code ?? null,
+      error: error?.message ?? null,
+    },
+    sessions,
+    unmanaged_workers: unmanaged,
+    runtimes: null,
+    stopped_sessions: stopped,
+  }
+}
+
+function refusalOf({ written }: Found, { unstartable, lost, sessions, stopped }: Outcome): Fault | undefined {
+  const error = unstartable ?? lost
+  if (error !== undefined) return unusable(error)
+  if ('unreadable' in written) return preflightFaults.service_upgrade_preflight_failed(written.unreadable)
+  const atRisk = [...sessions, ...stopped].filter((it) => it.verdict !== 'adoptable').length
+  return atRisk > 0 ? preflightFaults.service_upgrade_sessions_at_risk({ atRisk }) : undefined
 }
 
 function lookAt({ file, ...known }: StoreFile): DryRun {
