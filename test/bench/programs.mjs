@@ -1,5 +1,5 @@
 // What runs inside the measured sessions: small shell scripts and generated output. The same files serve both sides.
-import { constants, openSync, closeSync, writeSync, writeFileSync } from 'node:fs'
+import { constants, openSync, closeSync, readFileSync, writeSync, writeFileSync } from 'node:fs'
 import { execFileSync } from 'node:child_process'
 import net from 'node:net'
 import { join } from 'node:path'
@@ -203,31 +203,12 @@ while read -r word; do $word; echo "$word" > '${done}'; done < '${gate}'
   return [path]
 }
 
+const RULES = new URL('../detection/acting-rules.toml', import.meta.url)
+
 /** Manifest of `acting` programs; `cmdline` is a pattern for theirs. */
 export const actingManifest = (cmdline) => `[process]
 cmdline = ['${cmdline}']
 
-[[rules]]
-id = "question"
-state = "blocked"
-priority = 900
-region = "bottom_non_empty_lines(4)"
-visible_blocker = true
-line_regex = ['^Allow this\\?', '^1\\. Yes']
-
-[[rules]]
-id = "status"
-state = "working"
-priority = 800
-region = "bottom_non_empty_lines(3)"
-line_regex = '^\\* .*esc to interrupt'
-
-[[rules]]
-id = "composer"
-state = "idle"
-priority = 500
-region = "bottom_non_empty_lines(1)"
-line_regex = '^>( |$)'
-`
+${readFileSync(RULES, 'utf8')}`
 
 export const idle = ['/bin/cat']

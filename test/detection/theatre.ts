@@ -32,28 +32,7 @@ priority = 1000
 region = "osc_title"
 regex = '^[⠋⠙⠹] '
 
-[[rules]]
-id = "question"
-state = "blocked"
-priority = 900
-region = "bottom_non_empty_lines(4)"
-visible_blocker = true
-line_regex = ['^Allow this\\?', '^1\\. Yes']
-
-[[rules]]
-id = "status"
-state = "working"
-priority = 800
-region = "bottom_non_empty_lines(3)"
-line_regex = '^\\* .*esc to interrupt'
-
-[[rules]]
-id = "composer"
-state = "idle"
-priority = 500
-region = "bottom_non_empty_lines(1)"
-line_regex = '^>( |$)'
-`
+${readFileSync(join(REPOSITORY, 'test/detection/acting-rules.toml'), 'utf8')}`
 
 const descriptor = (more: string): string => `
 schema = 1
