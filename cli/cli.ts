@@ -127,13 +127,15 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
     )
   }
 
-  async call(method: string, params: unknown, { lasting, ...options }: CallOptions = {}): Promise<unknown> {
+  async call(method: string, params: unknown, { lasting, again, ...options }: CallOptions = {}): Promise<unknown> {
     if (lasting === true && this.waiter === undefined) throw new HandOver()
     await this.ensureDaemon()
     try {
       if (lasting === true) return await this.waiter?.(method, params, options.timeoutMs)
       return await this.client.callAny(method, params, options)
     } catch (failure) {
+      // A daemon that is being killed takes connections until the kernel has closed its socket.
+      if (again === true && isBroken(failure)) return await this.call(method, params, options)
       throw this.#explained(failure, method)
     }
   }
@@ -146,7 +148,9 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
   }
 
   async sessions(filters: readonly SessionFilter[]): Promise<readonly Session[]> {
-    return await allPages((params) => this.call('session.list', params) as Promise<Session[]>, filters)
+    const page = (params: unknown): Promise<Session[]> =>
+      this.call('session.list', params, { again: true }) as Promise<Session[]>
+    return await allPages(page, filters)
   }
 
   readInput(): Promise<string> {
@@ -193,6 +197,9 @@ export class Cli<C extends Caller = Caller> implements CommandContext {
 export function checkHost(host: string): void {
   if (host !== 'local') throw faults.host_unknown({ host })
 }
+
+/** The connection ended before the answer. */
+const isBroken = (failure: unknown): boolean => failure instanceof ClientError && failure.code === 'framing'
 
 function nobodyListens(failure: unknown): boolean {
   if (!(failure instanceof ClientError) || failure.code !== 'daemon_unreachable') return false

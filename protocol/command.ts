@@ -71,6 +71,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal
   /** For calls that only wait: when the daemon goes, the next one is asked for the rest of the time. */
   readonly lasting?: boolean
+  /** For calls that change nothing: asked once more where the daemon went before it answered. */
+  readonly again?: boolean
 }
 
 export interface CommandContext {

@@ -1,4 +1,6 @@
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { run } from '../harness/cli.ts'
@@ -49,6 +51,23 @@ test('FC-d87f: many first calls at once all succeed with one daemon', async () =
   expect((await it.cli(['daemon', 'stop'])).code).toBe(0)
   await endCarrying(it.roots.base)
 }, 90_000)
+
+test('FC-d87f: a daemon that dies with the connection in its hands does not fail who only looks', async () => {
+  const it = await world({ daemon: false })
+  mkdirSync(join(it.roots.runtime, 'pohunek'), { mode: 0o700 })
+  const dying = createServer((socket) => {
+    socket.once('data', () => {
+      dying.close()
+      socket.destroy()
+    })
+  }).listen(it.roots.socket)
+  await once(dying, 'listening')
+  chmodSync(it.roots.socket, 0o600)
+  const listed = await it.cli(['session', 'list', '-q'], { env: START })
+  expect(listed).toMatchObject({ code: 0, stderr: 'starting a local daemon (pohunek daemon stop ends it)\n' })
+  expect((await it.cli(['daemon', 'stop'])).code).toBe(0)
+  await endCarrying(it.roots.base)
+})
 
 test('a daemon that cannot start is told with its own words, quickly', async () => {
   const it = await world({ daemon: false, end: 'kill' })
