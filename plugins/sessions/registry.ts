@@ -49,6 +49,7 @@ export class Registry {
   readonly #options: RegistryOptions
   readonly #sessions = new Map<string, Session>()
   #list: readonly SessionInfo[] | undefined
+  readonly #behind = new WeakMap<Session, Promise<void>>()
 
   constructor(options: RegistryOptions) {
     this.#options = options
@@ -217,14 +218,20 @@ export class Registry {
     if (record.info !== before && this.#sessions.has(session.id)) this.#options.changed(record.info, before)
   }
 
+  /** Resolves when all that was observed of a session until now is on disk, or is known not to come there. */
+  async written(session: Session): Promise<void> {
+    await this.#behind.get(session)
+  }
+
   #storeBehind(session: Session): void {
-    this.#options.table.put(session.record).catch((failure: unknown) => {
+    const stored = this.#options.table.put(session.record).catch((failure: unknown) => {
       if (!session.removed)
         this.#options.log.error(
           { session_id: session.id, problem: messageOf(failure) },
           'a session change is not on disk',
         )
     })
+    this.#behind.set(session, stored) // writes keep their order: the last one done, all are
   }
 }
 
