@@ -138,7 +138,7 @@ test('FC-5d0a: a moved tree and a renamed branch are found through git', { timeo
   repo.git('worktree', 'move', path, moved)
   await s.restart()
   expect((await s.call('session.diff', { session_id: id })).diff).toContain('new.c')
-  expect((await s.call('session.inspect', id)).worktree_path).toBe(moved)
+  await shows(s, id, { worktree_path: moved })
   expect(await list(s)).toMatchObject([{ path: moved, branch: 'new-name', untracked: 1 }])
   expect(existsSync(path)).toBe(false)
   expect((await refused(s.call('worktree.remove', { path: moved }))).code).toBe('worktree_unsaved')
