@@ -18,7 +18,7 @@ describe.each(AGENTS)('%s', (key) => {
     const agent = await stage.agent(key)
     expect(agent.created.activity).not.toBe('idle') // nothing was seen of it yet
     await agent.ready()
-    expect(await agent.session.screen()).toMatch(agent.look.ready)
+    await agent.session.untilScreen(agent.look.ready)
     const from = agent.activities.length
     const { cursor } = await agent.turnEvent({ timeout_ms: 1 })
     await agent.prompt('slow 4')
