@@ -114,7 +114,8 @@ export class Lookup {
       const at = locate(binding)
       if (at.kind !== 'present' || at.path === binding.path) continue
       for (const it of sessions.list())
-        if (it.worktree_path === binding.path && isInside(binding.path, it.cwd))
+        // A look that was under way as the tree was moved may have shown its own session without it.
+        if ((it.id === binding.session_id || it.worktree_path === binding.path) && isInside(binding.path, it.cwd))
           sessions.show(it.id, { cwd: join(at.path, relative(binding.path, it.cwd)), worktree_path: at.path })
       await this.#follow(binding, at.path)
     }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { refused, Session } from '../harness/session.ts'
@@ -138,7 +138,7 @@ test('FC-5d0a: a moved tree and a renamed branch are found through git', { timeo
   repo.git('worktree', 'move', path, moved)
   await s.restart()
   expect((await s.call('session.diff', { session_id: id })).diff).toContain('new.c')
-  await shows(s, id, { worktree_path: moved })
+  expect((await s.call('session.inspect', id)).worktree_path).toBe(moved)
   expect(await list(s)).toMatchObject([{ path: moved, branch: 'new-name', untracked: 1 }])
   expect(existsSync(path)).toBe(false)
   expect((await refused(s.call('worktree.remove', { path: moved }))).code).toBe('worktree_unsaved')
@@ -146,6 +146,23 @@ test('FC-5d0a: a moved tree and a renamed branch are found through git', { timeo
   expect([worktrees_removed, rescued.length]).toEqual([1, 1])
   expect(existsSync(moved)).toBe(false)
   expect(repo.branches()).toEqual(['main', 'new-name'])
+})
+
+test('FC-5d0a: it is found also for a session that was shown without it last, by a look under way as it was moved', async () => {
+  const { s, repo } = await grove()
+  const { id, worktree_path: path } = await branchOff(s, repo, 'work')
+  await s.call('session.stop', id)
+  const moved = join(s.roots.work, 'elsewhere')
+  repo.git('worktree', 'move', path, moved)
+  await s.drop()
+  const log = join(s.roots.data, 'pohunek/metadata.jsonl')
+  const told = `"worktree_path":${JSON.stringify(path)},`
+  const kept = readFileSync(log, 'utf8')
+  expect(kept).toContain(told)
+  writeFileSync(log, kept.replaceAll(told, ''))
+  await s.start()
+  await s.call('session.diff', { session_id: id })
+  expect(await s.call('session.inspect', id)).toMatchObject({ cwd: moved, worktree_path: moved })
 })
 
 test('FC-5d0a: a tree that is moved with git is its session’s, and what stands in its old place is not', async () => {
