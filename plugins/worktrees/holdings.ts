@@ -41,14 +41,14 @@ export async function holdingsOf(
 /** A `core.worktree` of this tree alone lets git look at another folder. */
 async function checkPlace(git: Git, path: string, signal: AbortSignal | undefined): Promise<void> {
   const args = ['rev-parse', '--show-toplevel']
-  const { text } = await git.run(args, { cwd: path, ...(signal === undefined ? {} : { signal }) })
+  const { text } = await git.run(args, { cwd: path, signal })
   if (text !== (await realpath(path)))
     throw new GitFailure('exit', args, `core.worktree says that its files are in ${text}`)
 }
 
 /** Changes git was told not to see. */
 async function hiddenChanges(git: Git, at: IndexedTree, signal: AbortSignal | undefined): Promise<number> {
-  const call: GitCall = { cwd: at.path, ...(signal === undefined ? {} : { signal }) }
+  const call: GitCall = { cwd: at.path, signal }
   const hidden = await hiddenFiles(git, call)
   if (hidden.length === 0) return 0
   return await withOwnIndex(at, async (env) => {

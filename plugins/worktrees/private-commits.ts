@@ -4,6 +4,7 @@
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { tipsOf } from './git/commits.ts'
 import { AS_STORED, GitFailure, type Git, type GitCall } from './git/run.ts'
 
 /** Git keeps these for each tree by itself. */
@@ -35,7 +36,7 @@ interface Entry {
 /** Commits of present business, which hold a tree back, that nothing else keeps. Throws GitFailure. */
 export async function commitsApart(git: Git, at: Entry, commonDir: string, signal?: AbortSignal): Promise<string[]> {
   const named = await namedCommits(git, at, signal)
-  return await unkept(git, named, { commonDir, logs: false }, signal === undefined ? {} : { signal })
+  return await unkept(git, named, { commonDir, logs: false }, { signal })
 }
 
 async function namedCommits(git: Git, { admin }: Entry, signal?: AbortSignal): Promise<string[]> {
@@ -95,16 +96,14 @@ export async function unkept(
   const others = ['--not', '--single-worktree', '--all', ...(logs ? ['--reflog'] : [])]
   const call: GitCall = { cwd: commonDir, env: AS_STORED, stdin, ...more }
   const { text } = await git.run(['rev-list', '--parents', '--ignore-missing', '--stdin', ...others], call)
-  const own = text.split('\n').map((it) => it.split(' '))
-  const led = new Set(own.flatMap(([, ...parents]) => parents))
-  return own.flatMap(([commit = '']) => (commit === '' || led.has(commit) ? [] : [commit]))
+  return tipsOf(text)
 }
 
 /** A call that sees the tree's own refs, also while its folder is gone. */
 const callFor = (admin: string, signal?: AbortSignal): GitCall => ({
   cwd: admin,
   env: { GIT_DIR: admin },
-  ...(signal === undefined ? {} : { signal }),
+  signal,
 })
 
 function commitsIn(file: string): string[] {

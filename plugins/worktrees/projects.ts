@@ -158,7 +158,7 @@ type Facts = Pick<
 
 async function factsOf(git: Git, repository: Repository, signal: AbortSignal | undefined): Promise<Facts> {
   const { commonDir } = repository
-  const call = { cwd: commonDir, ...(signal === undefined ? {} : { signal }) }
+  const call = { cwd: commonDir, signal }
   const { root, bare } = await rootOf(git, repository, signal)
   const origin = await git.run(['config', '--get', 'remote.origin.url'], { ...call, accept: [0, 1] })
   return {

@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import type { Clock } from '../../kernel/clock.ts'
 import type { Binding } from './binding.ts'
 import { holdingsOf, lostHead } from './holdings.ts'
+import { commitTree, treeOf } from './git/commits.ts'
 import { commitsApart, loggedCommits, unkept } from './private-commits.ts'
 import { hiddenFiles, OWN_INDEX, unhide, withOwnIndex } from './git/own-index.ts'
 import { GitFailure, type Git, type GitCall } from './git/run.ts'
@@ -78,9 +79,9 @@ async function commitOfAbsent(git: Git, binding: Binding, at: { readonly admin: 
     git.run([...OWN_INDEX, 'write-tree'], { ...call, env: { ...index, ...WRITER }, accept: [0, 128] }),
   )
   const isStaged = existsSync(join(at.admin, 'index')) && staged.status === 0
-  if (isStaged && staged.text !== (await treeOf(git, cwd, head?.commit))) {
+  if (isStaged && staged.text !== (head && (await treeOf(git, { cwd }, head.commit)))) {
     const parents = [head?.commit, log].filter((it) => it !== undefined)
-    return await commit(git, call, staged.text, parents, `${INDEX} ${binding.session_id}`)
+    return await commitTree(git, call, staged.text, parents, `${INDEX} ${binding.session_id}`)
   }
   return log ?? (await lostHead(git, at))?.commit
 }
@@ -101,13 +102,13 @@ async function commitOfLog(
   const keepers = { commonDir: cwd, also: [...also, ...apart], logs: true }
   const inside = await copyFromInside(git, cwd, at, WRITER)
   const left = [...apart, ...(await unkept(git, logged, keepers, { timeoutMs: RESCUE_MS })), ...inside]
-  if (left.length === 0) return undefined
-  const tree = (await treeOf(git, cwd, head ?? left[0])) ?? ''
+  if (left[0] === undefined) return undefined
+  const tree = await treeOf(git, { cwd }, head ?? left[0])
   let last = also
   for (let from = 0; from < left.length; from += MAX_PARENTS) {
     const message = `Commits of session ${session_id} that no branch has`
     const parents = [...last, ...left.slice(from, from + MAX_PARENTS)]
-    last = [await commit(git, { cwd, env: WRITER }, tree, parents, message)]
+    last = [await commitTree(git, { cwd, env: WRITER }, tree, parents, message)]
   }
   return last[0]
 }
@@ -131,24 +132,15 @@ async function commitAll(
     if (repository !== undefined) throw new Unrescuable(`it holds another repository at ${repository}`)
     const all = (await git.run(['write-tree'], call)).text
     const parents = [...(head === undefined ? [] : [head])]
-    if (staged.status === 0 && staged.text !== all && staged.text !== (await treeOf(git, at.path, head)))
-      parents.push(await commit(git, call, staged.text, parents, `${INDEX} ${session_id}`))
+    if (
+      staged.status === 0 &&
+      staged.text !== all &&
+      staged.text !== (head && (await treeOf(git, { cwd: at.path }, head)))
+    )
+      parents.push(await commitTree(git, call, staged.text, parents, `${INDEX} ${session_id}`))
     if (log !== undefined) parents.push(log)
-    return await commit(git, call, all, parents, `${UNSAVED} ${session_id}\n\nIts tree was on ${branch}.`)
+    return await commitTree(git, call, all, parents, `${UNSAVED} ${session_id}\n\nIts tree was on ${branch}.`)
   })
-}
-
-const commit = async (
-  git: Git,
-  call: GitCall,
-  tree: string,
-  parents: readonly string[],
-  message: string,
-): Promise<string> =>
-  (await git.run(['commit-tree', tree, ...parents.flatMap((it) => ['-p', it])], { ...call, stdin: message })).text
-
-async function treeOf(git: Git, cwd: string, head: string | undefined): Promise<string | undefined> {
-  return head === undefined ? undefined : (await git.run(['rev-parse', `${head}^{tree}`], { cwd })).text
 }
 
 async function nameIt(git: Git, clock: Clock, cwd: string, sessionId: string, commit: string): Promise<string> {

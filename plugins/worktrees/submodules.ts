@@ -4,6 +4,7 @@
  */
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { commitTree, tipsOf, treeOf } from './git/commits.ts'
 import { AS_STORED, type Git, type GitCall } from './git/run.ts'
 import { unsavedIn } from './git/repository.ts'
 import type { IndexedTree } from './git/own-index.ts'
@@ -51,22 +52,17 @@ export async function copyFromInside(
   for (const { name, gitDir } of await innerRepositories(git, at)) {
     const call = callIn(gitDir)
     const { text } = await git.run(['rev-list', '--parents', '--all', '--reflog', ...PUSHED], call)
-    if (text === '') continue
-    const left = text.split('\n').map((it) => it.split(' '))
-    const led = new Set(left.flatMap(([, ...parents]) => parents))
-    const ends = left.flatMap(([commit = '']) => (led.has(commit) ? [] : ['-p', commit]))
-    const tree = await git.run(['rev-parse', `${ends[1]}^{tree}`], call)
-    const made = await git.run(['commit-tree', tree.text, ...ends], {
-      ...call,
-      env: { ...call.env, ...writer },
-      stdin: `Commits of submodule ${name} that are at no remote`,
-    })
+    const tips = tipsOf(text)
+    if (tips[0] === undefined) continue
+    const message = `Commits of submodule ${name} that are at no remote`
+    const asWriter = { ...call, env: { ...call.env, ...writer } }
+    const made = await commitTree(git, asWriter, await treeOf(git, call, tips[0]), tips, message)
     // Where it was checked out may be gone.
     const allowed = 'GIT_WORK_TREE=. git -c uploadpack.allowAnySHA1InWant=true upload-pack'
     const plain = ['--no-tags', '--no-write-fetch-head', '--no-recurse-submodules', '--no-auto-maintenance', '--quiet']
-    const args = ['-c', 'protocol.file.allow=always', 'fetch', ...plain, `--upload-pack=${allowed}`, gitDir, made.text]
+    const args = ['-c', 'protocol.file.allow=always', 'fetch', ...plain, `--upload-pack=${allowed}`, gitDir, made]
     await git.run(args, { cwd: commonDir, timeoutMs: FETCH_MS })
-    copied.push(made.text)
+    copied.push(made)
   }
   return copied
 }
@@ -75,12 +71,12 @@ const callIn = (gitDir: string, signal?: AbortSignal): GitCall => ({
   cwd: gitDir,
   // Its work tree may be gone, and is not asked for.
   env: { ...AS_STORED, GIT_DIR: gitDir, GIT_WORK_TREE: gitDir },
-  ...(signal === undefined ? {} : { signal }),
+  signal,
 })
 
 async function changedInside(git: Git, tree: string, signal?: AbortSignal, depth = 0): Promise<string | undefined> {
   if (depth === MAX_DEPTH) return 'submodules nested too deep to be looked into'
-  for (const link of await gitLinks(git, tree, signal === undefined ? {} : { signal })) {
+  for (const link of await gitLinks(git, tree, { signal })) {
     const cwd = join(tree, link)
     if (!existsSync(join(cwd, '.git'))) continue
     const { uncommitted, untracked } = await unsavedIn(git, cwd, signal)
@@ -105,7 +101,7 @@ async function innerRepositories(
 async function embedded(git: Git, tree: string, prefix: string, signal?: AbortSignal, depth = 0): Promise<Inner[]> {
   if (depth === MAX_DEPTH) return []
   const found: Inner[] = []
-  for (const link of await gitLinks(git, tree, signal === undefined ? {} : { signal })) {
+  for (const link of await gitLinks(git, tree, { signal })) {
     const dot = statSync(join(tree, link, '.git'), { throwIfNoEntry: false })
     if (dot === undefined) continue
     const name = join(prefix, link)

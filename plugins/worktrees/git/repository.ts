@@ -22,7 +22,7 @@ export type Found =
 
 /** The repository `directory` lies in. Throws GitFailure where git cannot be run or does not answer in time. */
 export async function findRepository(git: Git, directory: string, signal?: AbortSignal): Promise<Found> {
-  const call: GitCall = { cwd: directory, timeoutMs: GIT_DETECT_MS, ...(signal === undefined ? {} : { signal }) }
+  const call: GitCall = { cwd: directory, timeoutMs: GIT_DETECT_MS, signal }
   const ask = async (...args: string[]): Promise<string> => (await git.run(['rev-parse', ...args], call)).text
   try {
     const asked = ['--is-bare-repository', '--is-inside-work-tree', '--git-common-dir', '--absolute-git-dir']
@@ -80,7 +80,7 @@ export interface Tree {
 export async function listTrees(git: Git, commonDir: string, signal?: AbortSignal): Promise<Tree[]> {
   const { stdout } = await git.run(['worktree', 'list', '--porcelain', '-z'], {
     cwd: commonDir,
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   })
   return parseTrees(stdout.toString('utf8'))
 }
@@ -142,7 +142,7 @@ export async function unsavedIn(git: Git, tree: string, signal?: AbortSignal): P
       '--ignore-submodules=none',
       '--no-renames',
     ],
-    { cwd: tree, ...(signal === undefined ? {} : { signal }) },
+    { cwd: tree, signal },
   )
   const untracked = entries.filter((it) => it.startsWith('? ')).length
   return { untracked, uncommitted: entries.filter((it) => /^[12u] /.test(it)).length }
@@ -174,7 +174,7 @@ export async function hasOwnCommits(
   const { text } = await git.run(ownCommitOf('HEAD', exclude), {
     cwd: tree,
     env: AS_STORED,
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   })
   return text !== ''
 }
