@@ -62,7 +62,7 @@ export class Client extends Caller {
 
   /** Events, and before them where each subscription begins: the first one and the next after every interruption. */
   async *subscription(options: LastingOptions): AsyncGenerator<Event | Begun, void, void> {
-    const lasting = this.#lasting(options)
+    const lasting = new Lasting(this, options)
     try {
       for (;;) {
         try {
@@ -99,10 +99,6 @@ export class Client extends Caller {
     options: WaitOptions = {},
   ): Promise<MethodResult<M>> {
     return await waitFor(this, method, params, options)
-  }
-
-  #lasting(options: LastingOptions): Lasting {
-    return new Lasting(() => this.call('daemon.health', null, { signal: options.signal }), options)
   }
 
   /** Opens an attach stream and hands its bytes to `taker`. */
@@ -145,7 +141,7 @@ export class Client extends Caller {
     options: LastingOptions & { afterOffset?: string } = {},
   ): AsyncGenerator<Buffer, void, void> {
     const { signal } = options
-    const lasting = this.#lasting(options)
+    const lasting = new Lasting(this, options)
     const info = await lasting.run(() => this.call('session.inspect', sessionId))
     const { worker_instance_id, runtime_generation } = info.runtime ?? {}
     if (worker_instance_id === undefined || runtime_generation === undefined) return

@@ -3,6 +3,7 @@
  * the daemon goes they wait for the next one, for as long as the bounds say, and go on from there. Nobody here starts a
  * daemon: it may have been stopped on purpose.
  */
+import type { Caller } from './caller.ts'
 import { monotonicMs, pause } from './clock.ts'
 import { ClientError } from './errors.ts'
 
@@ -106,14 +107,13 @@ export const isGone = (failure: unknown): failure is ClientError =>
 
 /** How one stream or wait of a client outlives its daemons. */
 export class Lasting {
-  readonly #reach: () => Promise<unknown>
+  readonly #client: Pick<Caller, 'call'>
   readonly #options: LastingOptions
   readonly #interruptions: Interruptions
   #answered = false
 
-  /** `reach` asks a daemon something that changes nothing. */
-  constructor(reach: () => Promise<unknown>, options: LastingOptions) {
-    this.#reach = reach
+  constructor(client: Pick<Caller, 'call'>, options: LastingOptions) {
+    this.#client = client
     this.#options = options
     const { reconnect } = options
     this.#interruptions = new Interruptions(
@@ -150,7 +150,7 @@ export class Lasting {
     let last: ClientError = failure
     const reach = async (): Promise<boolean> => {
       try {
-        await this.#reach()
+        await this.#client.call('daemon.health', null, { signal })
         return true
       } catch (problem) {
         if (!(problem instanceof ClientError)) throw problem

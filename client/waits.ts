@@ -26,7 +26,7 @@ export async function waitFor<M extends WaitingMethod>(
   options: WaitOptions = {},
 ): Promise<MethodResult<M>> {
   const { signal } = options
-  const lasting = new Lasting(() => client.call('daemon.health', null, { signal }), options)
+  const lasting = new Lasting(client, options)
   const startMs = monotonicMs()
   const request: Request = params
   const { timeout_ms: boundMs = request.wait_ms ?? Infinity } = request
