@@ -18,15 +18,8 @@ import { serviceCommands } from '../cli/service-commands.ts'
 import { subscribeCommand } from '../cli/subscribe.ts'
 import { watchNotificationsCommand } from '../cli/watch-notifications.ts'
 import { Client } from '../client/client.ts'
-import { commands as detection } from '../plugins/detection/commands.ts'
-import { commands as notifications } from '../plugins/notifications/commands.ts'
-import { commands as packages } from '../plugins/packages/commands.ts'
-import { commands as retention } from '../plugins/retention/commands.ts'
-import { commands as sessions } from '../plugins/sessions/commands.ts'
-import { commands as system } from '../plugins/system/commands.ts'
-import { commands as waits } from '../plugins/waits/commands.ts'
-import { commands as worktrees } from '../plugins/worktrees/commands.ts'
 import type { Command } from '../protocol/command.ts'
+import { otherCommands, sessionCommands } from './plugin-commands.ts'
 
 declare const POHUNEK_LOAD_ONLY: boolean | undefined
 declare const __dirname: string
@@ -49,15 +42,9 @@ async function run(argv: readonly string[]): Promise<number> {
   cli.starter = startDaemon
   cli.finder = refuseElsewhere
   const commands: Command[] = [
-    ...sessions,
-    ...detection,
+    ...sessionCommands,
     attachCommand(cli),
-    ...system,
-    ...packages,
-    ...notifications,
-    ...waits,
-    ...worktrees,
-    ...retention,
+    ...otherCommands,
     watchNotificationsCommand(cli),
     doctorCommand(cli),
     ...daemonCommands(cli),

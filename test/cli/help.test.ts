@@ -2,16 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { helpOf, overview } from '../../cli/help.ts'
 import { parse } from '../../cli/parse.ts'
-import { commands as detection } from '../../plugins/detection/commands.ts'
-import { commands as notifications } from '../../plugins/notifications/commands.ts'
-import { commands as packages } from '../../plugins/packages/commands.ts'
-import { commands as retention } from '../../plugins/retention/commands.ts'
-import { commands as sessions } from '../../plugins/sessions/commands.ts'
-import { commands as system } from '../../plugins/system/commands.ts'
-import { commands as waits } from '../../plugins/waits/commands.ts'
-import { commands as worktrees } from '../../plugins/worktrees/commands.ts'
+import { pluginCommands as all } from '../../main/plugin-commands.ts'
 
-const all = [...sessions, ...detection, ...system, ...packages, ...notifications, ...waits, ...worktrees, ...retention]
 const examples = all.flatMap((it) => it.examples ?? [])
 
 /** The words of the pohunek command in a line a person would copy. */

@@ -1,26 +1,10 @@
 /** --json of every command: one document on standard output and nothing else, errors too, and the exit code that belongs to it. */
 import { expect, test } from 'vitest'
-import { commands as detection } from '../../plugins/detection/commands.ts'
-import { commands as notifications } from '../../plugins/notifications/commands.ts'
-import { commands as packages } from '../../plugins/packages/commands.ts'
-import { commands as retention } from '../../plugins/retention/commands.ts'
-import { commands as sessions } from '../../plugins/sessions/commands.ts'
-import { commands as system } from '../../plugins/system/commands.ts'
-import { commands as waits } from '../../plugins/waits/commands.ts'
-import { commands as worktrees } from '../../plugins/worktrees/commands.ts'
+import { pluginCommands } from '../../main/plugin-commands.ts'
 import type { Command } from '../../protocol/command.ts'
 import { world, type World } from '../harness/world.ts'
 
-const all: readonly Command[] = [
-  ...sessions,
-  ...detection,
-  ...system,
-  ...packages,
-  ...notifications,
-  ...waits,
-  ...worktrees,
-  ...retention,
-].filter((it) => it.json)
+const all = pluginCommands.filter((it) => it.json)
 
 /** Flags and arguments without which a command is a usage error. */
 const NEEDS: Readonly<Record<string, readonly string[]>> = {
