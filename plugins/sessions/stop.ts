@@ -30,8 +30,6 @@ export async function stopSession(host: Host, session: Session, settle: Settle):
     // The connection went while the program was being ended: what became of it is found out before this is answered.
     await settle(session, await examine(host, session), newPatience(host))
   }
-  // A daemon that took over before would date the end anew.
-  await host.registry.written(session)
   crashPoint('stop.after')
   if (!hasEnded(session)) session.running()
   return true
