@@ -5,6 +5,7 @@
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
 import { crashPoint } from '../platform/crash-points.ts'
+import { makeDirectories } from '../platform/directories.ts'
 import type { JOURNAL_SCHEMA, JournalPhase } from '../protocol/worker/files.ts'
 import type { ChildExit, ProcessIdentity } from '../protocol/worker/messages.ts'
 import { WorkerFailure } from './failure.ts'
@@ -69,7 +70,7 @@ export class JournalFile {
 
   constructor(stateRoot: string, sessionId: string, workerId: string) {
     this.path = join(stateRoot, 'workers', sessionId, `${workerId}.json`)
-    fs.mkdirSync(dirname(this.path), { recursive: true, mode: 0o700 })
+    makeDirectories(dirname(this.path))
   }
 
   /**

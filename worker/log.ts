@@ -4,8 +4,8 @@
  * write at their end, and the file is not held open. Two generations of one session may write at once: each line is
  * written under the mutex of the family.
  */
-import * as fs from 'node:fs'
 import { dirname } from 'node:path'
+import { makeDirectories } from '../platform/directories.ts'
 import { fileMutex } from '../platform/file-mutex.ts'
 import type { ProcessIdentity, Processes } from '../platform/processes.ts'
 import { RotatingFile } from '../platform/rotating-file.ts'
@@ -43,7 +43,7 @@ export function workerLog({ file, bindings, processes, self }: WorkerLogOptions)
       msg: message,
     }
     try {
-      fs.mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+      makeDirectories(dirname(file))
       exclusive(() => {
         using family = new RotatingFile({ file, ...SESSION_LOG_LIMITS })
         family.write(`${JSON.stringify(event)}\n`)

@@ -1,6 +1,7 @@
 /** Installs, shows and removes the daemon as a service of the user's manager. Sessions are units of their own. */
-import { mkdirSync, readFileSync, realpathSync } from 'node:fs'
+import { readFileSync, realpathSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
+import { makeDirectories } from '../directories.ts'
 import { platformFaults } from '../faults.ts'
 import { removeFile, writeAtomicSync } from '../private-files.ts'
 import type { Roots } from '../roots.ts'
@@ -85,7 +86,7 @@ export class SystemdService implements Disposable {
       const text = await this.#text(executable)
       const old = readUnit(before.path)
       if (old !== text) {
-        mkdirSync(dirname(before.path), { recursive: true })
+        makeDirectories(dirname(before.path), 0o777)
         writeAtomicSync(before.path, text)
       }
       try {

@@ -8,12 +8,13 @@
  *     nothing moved it since.
  *  5. Undoing a tree a program may have run in writes a rescue ref for what it holds first.
  */
-import { mkdirSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../../kernel/clock.ts'
 import { crashPoint } from '../../kernel/crash-points.ts'
 import type { Log } from '../../kernel/log.ts'
 import type { Table } from '../../kernel/store/tables.ts'
+import { makeDirectories } from '../../platform/directories.ts'
 import { Fault, messageOf } from '../../protocol/fault.ts'
 import type { Binding } from './binding.ts'
 import { treeName } from './branch.ts'
@@ -55,7 +56,7 @@ export async function makeTree(
   const path = join(treesBelow(data), treeName(sessionId, request.repoName, branch))
   if (exists(path)) throw faults.worktree_path_conflict({ path })
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    makeDirectories(dirname(path))
   } catch (failure) {
     throw faults.worktree_add_failed({ problem: messageOf(failure) }, failure)
   }
