@@ -78,8 +78,7 @@ function renderTable(columns: readonly string[], rows: readonly (readonly string
         if (at === last && WRAPS.has(name)) return wrapped(texts[at] ?? '', indent, look)
         const cut = clip(texts[at] ?? '', widths[at] as number, SHRINKS[name]?.keep)
         const padded = at === last ? cut : padEnd(cut, widths[at] as number)
-        const color = paint && look.color ? COLORS[cut] : undefined
-        return color === undefined ? padded : `\x1b[${color}m${padded}\x1b[0m`
+        return paint ? painted(padded, cut, look) : padded
       })
       .join(GAP)
       .trimEnd()
@@ -97,11 +96,16 @@ function record(columns: readonly string[], row: readonly string[], look: Look):
   const left = Math.max(...said.map(([name]) => name.length))
   return said
     .map(([name, text]) => {
-      const color = look.color ? COLORS[text] : undefined
       const shown = wrapped(text, left + GAP.length, look)
-      return `${name.padEnd(left)}${GAP}${color === undefined ? shown : `\x1b[${color}m${shown}\x1b[0m`}\n`
+      return `${name.padEnd(left)}${GAP}${painted(shown, text, look)}\n`
     })
     .join('')
+}
+
+/** `shown` in the colour of the word it is made of, on a terminal that has colours. */
+function painted(shown: string, word: string, look: Look): string {
+  const color = look.color ? COLORS[word] : undefined
+  return color === undefined ? shown : `\x1b[${color}m${shown}\x1b[0m`
 }
 
 const widthOf = (shown: readonly number[], widths: readonly number[]): number =>

@@ -63,7 +63,7 @@ export class ControlSocket {
   async #bind(): Promise<void> {
     const { path, accept } = this.#options
     const staged = this.#staged()
-    makeDirectories(dirname(path))
+    makeOwnDirectories(dirname(path))
     const server = net.createServer({ noDelay: false }, accept)
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -98,7 +98,7 @@ export class ControlSocket {
 }
 
 /** `<runtime>/pohunek/workers/<session>`: the runtime directory itself belongs to the login and is never made here. */
-function makeDirectories(directory: string): void {
+function makeOwnDirectories(directory: string): void {
   for (const path of [dirname(dirname(directory)), dirname(directory), directory]) {
     try {
       fs.mkdirSync(path, { mode: 0o700 })

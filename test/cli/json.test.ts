@@ -58,7 +58,7 @@ test('without a daemon each is an error of one document, exit code 1 and nothing
     const { err } = document
     // A work item is read before anything else.
     const wanted = args.startsWith('prompt link')
-      ? err?.code
+      ? 'prompt_render_failed'
       : args.includes('host inspect')
         ? 'host_unknown'
         : 'daemon_unreachable'
