@@ -6,7 +6,7 @@ import { isProjector } from './rank.ts'
 import type { Draft, MomentKind } from './request.ts'
 import { isOver } from './sessions.ts'
 import type { Held } from './stored.ts'
-import type { NotificationRecord } from './types.ts'
+import type { CreateParams, NotificationRecord } from './types.ts'
 
 /** A hook report this late after an answer may still be about what was answered. */
 const LATE_HOOK_MS = 120_000
@@ -23,6 +23,8 @@ export interface Report {
   readonly projected?: boolean
   /** As Moment.askedAt. */
   readonly askedAt?: number
+  /** A record of its own that stays whatever becomes of the report: made before that is told, by its source id once. */
+  readonly beside?: CreateParams
 }
 
 export interface Reported {

@@ -81,7 +81,8 @@ export class Moments {
   /** Takes one report. Throws notification_store_error; then it was not taken, or, when it counts, is held in memory. */
   async report(report: Report): Promise<Reported> {
     const reported = await this.#take(report)
-    const { sessionId, moment } = report
+    const { sessionId, moment, beside } = report
+    if (beside !== undefined) await this.#edges.add(beside)
     const state = this.#states.get(sessionId)
     if (state !== undefined)
       this.#edges.work.run('a mark could not be stored', this.#edges.marks.keep(sessionId, moment, state[moment]))
@@ -213,7 +214,7 @@ export class Moments {
   }
 
   async #merge(moment: Moment, held: NonNullable<Moment['held']>, report: Report): Promise<Reported> {
-    const { draft, keep, counts, projected } = report
+    const { draft, keep, counts, projected, beside } = report
     const { it } = held
     const rank = rankOf(draft.source.provider)
     const isBetter = rank > rankOf(it.provider)
@@ -229,6 +230,7 @@ export class Moments {
       counts: it.counts || counts,
       ...(isBetter ? { provider: draft.source.provider, reported: draft.kind } : {}),
       ...(content === undefined ? {} : { record: content }),
+      ...(beside === undefined ? {} : { beside }),
     }
     moment.heard ||= projected !== true
     held.it = next
@@ -238,8 +240,8 @@ export class Moments {
   }
 
   async #start(state: State, moment: Moment, report: Report, told: boolean): Promise<Reported> {
-    const { draft, sessionId, keep, counts } = report
-    const { held, policy, mint } = this.#edges
+    const { draft, sessionId, keep, counts, beside } = report
+    const { held, policy, mint, add } = this.#edges
     const id = mint()
     const record = keep ? recordOf(draft, id) : undefined
     const it: Held = {
@@ -251,6 +253,7 @@ export class Moments {
       counts,
       ...(told ? { told } : {}),
       ...(record === undefined ? {} : { record }),
+      ...(beside === undefined ? {} : { beside }),
     }
     const window = policy.debounceMs
     this.#windows.hold(state, moment, it, window)
@@ -265,6 +268,7 @@ export class Moments {
       }
     }
     crashPoint('notify.held')
+    if (beside !== undefined) await add(beside)
     this.#windows.bound()
     if (window === 0) await this.#windows.end(state, moment)
     if (!durable && report.projected !== true) throw this.#refused()

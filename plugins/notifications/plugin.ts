@@ -27,6 +27,7 @@ import { runCommand } from './run-command.ts'
 import { Retries } from './retries.ts'
 import { heldTable, markTable, SCHEMA } from './stored.ts'
 import { Sweeper } from './sweeper.ts'
+import type { CreateParams } from './types.ts'
 import { Work } from './work.ts'
 
 const MAX_ID_MS = 2 ** 48 - 1
@@ -87,6 +88,8 @@ export default definePlugin({
       work,
     })
     const retries = new Retries(log, scope.child('retries'))
+    const add = (params: CreateParams): Promise<unknown> =>
+      retries.write(`add ${params.source_id}`, () => addKept(creation, params))
     const moments = new Moments({
       inbox,
       marks: new Marks(pending.table(markTable), retries, (id) => sessions.get(id) !== undefined),
@@ -100,13 +103,14 @@ export default definePlugin({
       work,
       mint,
       settled: (report) => hooks.settled.call(report),
+      add,
     })
     const sweeper = new Sweeper(inbox, policy, clock, scope.child('retention'), log, work)
     const creation = { inbox, moments, policy, sessions, mint }
     project({
       moments,
       keeps: (provider, kind) => keeps(policy.now, provider, kind),
-      add: (params) => retries.write(`add ${params.source_id}`, () => addKept(creation, params)),
+      add,
       sessions,
       detection,
       work,

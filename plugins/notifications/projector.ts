@@ -36,7 +36,7 @@ export function project(edges: ProjectorEdges): void {
     const session = sessions.get(sessionId)
     if (session === undefined || isOver(session)) return
     if (blocked) take('a waiting agent', sessionId, moments.report(momentReport(edges, session, change, 'attention')))
-    if (turnEnded) take('an ended turn', sessionId, turnOver(edges, session, change))
+    if (turnEnded) take('an ended turn', sessionId, moments.report(turnReport(edges, session, change)))
   })
   sessions.hooks.changed.tap('notifications', (now, before) => {
     if (!isOver(now) || isOver(before)) return
@@ -47,11 +47,11 @@ export function project(edges: ProjectorEdges): void {
   sessions.hooks.removed.tap('notifications', ({ id }) => moments.ended(id))
 }
 
-/** A turn that failed is an error, told first: once its end is told, no daemon looks for it again. Waits hear of the end. */
-async function turnOver(edges: ProjectorEdges, session: SessionInfo, change: ActivityChange): Promise<void> {
+/** A turn that failed is an error and no completed turn; waits hear of the end as of any other. */
+function turnReport(edges: ProjectorEdges, session: SessionInfo, change: ActivityChange): Report {
   const { failedAt, now } = change
   const report = momentReport(edges, session, change, 'turn')
-  if (failedAt === undefined || now === undefined) return void (await edges.moments.report(report))
+  if (failedAt === undefined || now === undefined) return report
   const told: Told = {
     kind: 'error',
     severity: 'error',
@@ -60,8 +60,8 @@ async function turnOver(edges: ProjectorEdges, session: SessionInfo, change: Act
     metadata: { reason: 'turn_failed' },
   }
   // The same report is the same failure, whichever daemon sees it.
-  await edges.add(paramsOf(session, told, 'agent_state', `${now.runtime.worker_instance_id}:${Math.round(failedAt)}`))
-  await edges.moments.report({ ...report, keep: false })
+  const failure = `${now.runtime.worker_instance_id}:${Math.round(failedAt)}`
+  return { ...report, keep: false, beside: paramsOf(session, told, 'agent_state', failure) }
 }
 
 function momentReport(

@@ -30,12 +30,13 @@ export function recallTold({ marks, sessions, work }: WindowEdges, stateOf: (ses
 
 /** Held again for a whole window; what was told or recorded before the daemon died is taken for that. */
 export async function restoreHeld(
-  { held, inbox, sessions, marks, policy }: WindowEdges,
+  { held, inbox, sessions, marks, policy, add }: WindowEdges,
   windows: Windows,
   stateOf: (sessionId: string) => State,
 ): Promise<void> {
   for (const it of [...held.values()]) {
-    const { session_id: sessionId } = it
+    const { session_id: sessionId, beside } = it
+    if (beside !== undefined) await add(beside)
     const session = sessions.get(sessionId)
     const state = stateOf(sessionId)
     const moment = state[it.moment]

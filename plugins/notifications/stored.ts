@@ -1,7 +1,7 @@
 /** What is in the two record logs of the inbox. A line whose id or time cannot be one is set aside when it is read. */
 import * as v from 'valibot'
 import type { TableSpec } from '../../kernel/store/tables.ts'
-import { NOTIFICATION_ID, NotificationKind, NotificationRecord } from './types.ts'
+import { CreateParams, NOTIFICATION_ID, NotificationKind, NotificationRecord } from './types.ts'
 
 /** Schema of both logs. */
 export const SCHEMA = { schema: { current: 1 }, migrations: {} } as const
@@ -51,6 +51,8 @@ const Held = v.object({
   told: v.optional(v.boolean()),
   /** undefined while the policies of all reporters keep no record of it. */
   record: v.optional(StoredRecord),
+  /** As Report.beside. */
+  beside: v.optional(CreateParams),
 })
 /** A report inside its debounce window. */
 export type Held = v.InferOutput<typeof Held>

@@ -20,6 +20,7 @@ import type { PolicyFile } from './policy.ts'
 import { RETRY_MS, type Retries } from './retries.ts'
 import { moved } from './status.ts'
 import type { Held } from './stored.ts'
+import type { CreateParams } from './types.ts'
 import type { Work } from './work.ts'
 
 /** How long a working state lasts before it counts: a screen redrawn around a dialog can look like work for a moment. */
@@ -39,6 +40,8 @@ export interface WindowEdges {
   readonly scope: Scope
   readonly work: Work
   readonly settled: (report: SettledReport) => void
+  /** Adds a record at once; the same source again is no-op. Never rejects for the disk. */
+  readonly add: (params: CreateParams) => Promise<unknown>
 }
 
 export class Windows {

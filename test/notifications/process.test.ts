@@ -66,6 +66,25 @@ describe.concurrent('SIGKILL at each step of a report', () => {
     )
   })
 
+  const FAILED = ['notify.held', 'notify.committed'] as const
+  test.for(FAILED)('of a turn that failed: %s', { timeout: 120_000 }, async (at, context: TestContext) => {
+    await inCrashWorld(context, async (w) => {
+      await w.startDying(at)
+      await debounce(w, 1)
+      const says = (state: string): string => `printf '\\033]7501;state=${state}:app=it\\033\\\\'`
+      const session = await w.sh(`${says('working')}; echo at work; read go; ${says('error')}; echo failed; read more`)
+      await session.untilScreen('at work')
+      await until('it works', async () => (await session.info()).activity === 'working')
+      const { cursor } = await w.call('session.wait_turn', { session_ids: [session.id], timeout_ms: 1 })
+      await session.input('go')
+      await w.dies()
+      await w.startDying()
+      const ended = { session_ids: [session.id], kinds: ['turn_completed'], after: cursor, timeout_ms: 30_000 }
+      expect(await w.call('session.wait_turn', ended)).toMatchObject({ event: { kind: 'turn_completed' } })
+      expect((await list(w)).map((it) => it.kind)).toEqual(['error'])
+    })
+  })
+
   /** The command of the configuration above: appends what it is told to a file. */
   function channel(w: CrashWorld): () => string[] {
     const path = join(w.roots.runtime, 'notify')
